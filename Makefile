@@ -1,0 +1,66 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# Every install step is here; nothing needs to be on the machine but Python >= 3.11 and make.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+SHARED ?= ../shared
+
+.PHONY: help setup setup-dev demo test check format generate compat bench lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.ready ## Create .venv with what Grove needs to run
+setup-dev: $(VENV)/.ready-dev
+
+$(VENV)/.ready: requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Grove needs Python 3.11 or newer; none was found on PATH." >&2; exit 1; }
+	@echo "Setting up $(VENV) with $$($(PYTHON) --version) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python scripts/link.py
+	@touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock
+	@echo "Adding the tools for tests and checks ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+demo: setup ## Show gangs being scheduled on the embedded cluster, then exit
+	@$(BIN)/grove demo
+
+test: setup-dev ## Run all tests
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not compat" tests
+
+check: setup-dev ## Lint, type-check, check layers and that generated files are fresh
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/generate.py --check
+
+format: setup-dev ## Format the tree and fix what can be fixed
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+generate: setup ## Rewrite the generated files (CRDs, reference docs)
+	@$(BIN)/python scripts/generate.py
+
+compat: setup-dev ## Check against the data in ../shared (samples, upstream CRDs, recorded goldens)
+	@if [ -d "$(SHARED)/data" ]; then GROVE_SHARED="$(SHARED)" $(BIN)/python -m pytest -m compat tests; \
+	else echo "make compat: $(SHARED)/data is not there, so nothing was compared; this is fine in a plain clone."; fi
+
+bench: setup ## Measure apply -> running at 100, 1000 and 5000 pods; writes bench/results.json
+	@$(BIN)/python -m bench
+
+lock: ## Pin the dependencies anew (needs the package index)
+	@bash scripts/lock.sh
+
+clean: ## Remove .venv and caches
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

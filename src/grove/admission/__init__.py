@@ -1,0 +1,1 @@
+"""What may be stored: defaults and validation as functions on values. Pure."""

@@ -1,0 +1,1 @@
+"""What our objects mean: frozen read-views of each kind, names, labels, configuration. No I/O."""

@@ -1,0 +1,21 @@
+"""The resources that Grove serves and the ones of others that it touches, by name."""
+
+from typing import Final
+
+from grove.meta import Resource, resource
+
+GROUP: Final = "grove.io"
+SCHEDULER_GROUP: Final = "scheduler.grove.io"
+VERSION: Final = "v1alpha1"
+
+CLIQUESETS: Final = resource(GROUP, VERSION, "PodCliqueSet")
+CLIQUES: Final = resource(GROUP, VERSION, "PodClique")
+SCALING_GROUPS: Final = resource(GROUP, VERSION, "PodCliqueScalingGroup")
+TOPOLOGY_BINDINGS: Final = resource(GROUP, VERSION, "ClusterTopologyBinding", namespaced=False)
+GANGS: Final = resource(SCHEDULER_GROUP, VERSION, "PodGang")
+
+PODS: Final = resource("", "v1", "Pod")
+SERVICES: Final = resource("", "v1", "Service")
+
+#: Everything that must be installed before the operator can work.
+OURS: Final[tuple[Resource, ...]] = (CLIQUESETS, CLIQUES, SCALING_GROUPS, TOPOLOGY_BINDINGS, GANGS)

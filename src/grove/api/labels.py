@@ -1,0 +1,61 @@
+"""Every label, annotation, gate and finalizer key that Grove reads or writes, in one table.
+
+Nobody else spells a key. Values that clients of the incumbent rely on are kept to the letter.
+"""
+
+from typing import Final
+
+# Labels -------------------------------------------------------------------------------------------
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+PART_OF: Final = "app.kubernetes.io/part-of"
+NAME: Final = "app.kubernetes.io/name"
+COMPONENT: Final = "app.kubernetes.io/component"
+POD_CLIQUE: Final = "grove.io/podclique"
+POD_GANG: Final = "grove.io/podgang"
+BASE_POD_GANG: Final = "grove.io/base-podgang"
+SET_REPLICA_INDEX: Final = "grove.io/podcliqueset-replica-index"
+SCALING_GROUP: Final = "grove.io/podcliquescalinggroup"
+SCALING_GROUP_REPLICA_INDEX: Final = "grove.io/podcliquescalinggroup-replica-index"
+POD_INDEX: Final = "grove.io/podclique-pod-index"
+POD_TEMPLATE_HASH: Final = "grove.io/pod-template-hash"
+#: Which backend acts on a gang. The same key is the annotation by which a user chooses one.
+SCHEDULER_BACKEND: Final = "grove.io/scheduler-backend"
+#: The incumbent's label for the same purpose; written beside ours so that its dashboards keep working.
+SCHEDULER_NAME: Final = "grove.io/scheduler-name"
+
+MANAGER: Final = "grove-operator"
+
+# Values of COMPONENT ------------------------------------------------------------------------------
+COMPONENT_SERVICE: Final = "pcs-headless-service"
+COMPONENT_CLIQUE: Final = "pcs-podclique"
+COMPONENT_GROUP_CLIQUE: Final = "pcsg-podclique"
+COMPONENT_SCALING_GROUP: Final = "pcs-podcliquescalinggroup"
+COMPONENT_GANG: Final = "podgang"
+
+# Annotations --------------------------------------------------------------------------------------
+RECONCILE_TRIGGER: Final = "grove.io/reconcile-trigger"
+TOPOLOGY_NAME: Final = "grove.io/topology-name"
+MNNVL_GROUP: Final = "grove.io/mnnvl-group"
+DISABLE_PROTECTION: Final = "grove.io/disable-managed-resource-protection"
+
+# Finalizers ---------------------------------------------------------------------------------------
+CLIQUESET_FINALIZER: Final = "grove.io/podcliqueset.grove.io"
+CLIQUE_FINALIZER: Final = "grove.io/podclique.grove.io"
+SCALING_GROUP_FINALIZER: Final = "grove.io/podcliquescalinggroup.grove.io"
+
+# Scheduling gates ---------------------------------------------------------------------------------
+#: The incumbent's gate: recognised on pods taken over from it, never put on new ones.
+LEGACY_GATE: Final = "grove.io/podgang-pending-creation"
+
+#: Keys with this prefix are Grove's own and are not mirrored from a set onto its gangs.
+GROVE_PREFIX: Final = "grove.io/"
+
+
+def owned_by(cliqueset: str) -> dict[str, str]:
+    """The two labels that everything belonging to a set carries."""
+    return {MANAGED_BY: MANAGER, PART_OF: cliqueset}
+
+
+def selector(labels: dict[str, str]) -> str:
+    """An equality selector in the sorted form that `status` fields publish."""
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))

@@ -1,0 +1,96 @@
+"""Every generated name and its inverse; nobody else formats or parses a name.
+
+`P` is the set, `i` its replica, `G` a scaling group, `j` its replica, `C` a clique, `k` a pod's index.
+"""
+
+import hashlib
+
+#: The letters Kubernetes uses for random suffixes: no vowels, no look-alikes.
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+
+#: What `len(P) + len(C)` (and `len(G)`) may add up to, so that every derived name fits 63 characters.
+NAME_BUDGET = 45
+LABEL_LIMIT = 63
+
+
+def clique(cliqueset: str, replica: int, template: str) -> str:
+    """`P-i-C`, a clique that stands alone."""
+    return f"{cliqueset}-{replica}-{template}"
+
+
+def scaling_group(cliqueset: str, replica: int, group: str) -> str:
+    """`P-i-G`."""
+    return f"{cliqueset}-{replica}-{group}"
+
+
+def group_clique(scaling_group: str, replica: int, template: str) -> str:
+    """`P-i-G-j-C`, a clique inside a scaling group."""
+    return f"{scaling_group}-{replica}-{template}"
+
+
+def base_gang(cliqueset: str, replica: int) -> str:
+    """`P-i`, the gang that every replica of a set has."""
+    return f"{cliqueset}-{replica}"
+
+
+def scaled_gang(scaling_group: str, replica: int, minimum: int) -> str:
+    """`P-i-G-(j-m)`: the gang of a scaling-group replica beyond the group's minimum."""
+    return f"{scaling_group}-{replica - minimum}"
+
+
+def service(cliqueset: str, replica: int) -> str:
+    """`P-i`, the headless service of one replica; also the pods' subdomain."""
+    return f"{cliqueset}-{replica}"
+
+
+def service_domain(cliqueset: str, replica: int, namespace: str) -> str:
+    """The name under which the pods of one replica find each other."""
+    return f"{service(cliqueset, replica)}.{namespace}.svc.cluster.local"
+
+
+def hostname(clique: str, index: int) -> str:
+    """`P-i-C-k`: a pod's stable identity, kept by its replacement."""
+    return f"{clique}-{index}"
+
+
+def hostname_index(clique: str, hostname: str) -> int | None:
+    """The index in a hostname of this clique, or None when it is not one."""
+    prefix, _, index = hostname.rpartition("-")
+    if prefix != clique or not index.isdigit() or (len(index) > 1 and index[0] == "0"):
+        return None
+    return int(index)
+
+
+def pod(clique: str, clique_uid: str, index: int, *, replaces: str = "") -> str:
+    """A pod's name: five characters derived from what it is, so that a retried create meets itself.
+
+    `replaces` is the UID of the pod whose place it takes; a replacement thus has a new name.
+    """
+    return f"{clique}-{suffix(clique_uid, str(index), replaces)}"
+
+
+def suffix(*parts: str) -> str:
+    """Five characters that depend on all parts and on nothing else."""
+    number = int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:8])
+    letters = []
+    for _ in range(_SUFFIX_LENGTH):
+        number, letter = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[letter])
+    return "".join(letters)
+
+
+def set_replica(cliqueset: str, name: str) -> int | None:
+    """The replica index in a name that starts with `P-i`, or None when it does not."""
+    if not name.startswith(f"{cliqueset}-"):
+        return None
+    index, _, _ = name[len(cliqueset) + 1 :].partition("-")
+    return int(index) if index.isdigit() else None
+
+
+def shortened(name: str, limit: int = LABEL_LIMIT) -> str:
+    """The name itself if it fits, else its head and a digest that keeps it unique."""
+    if len(name) <= limit:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:10]
+    return f"{name[: limit - 11].rstrip('-.')}-{digest}"

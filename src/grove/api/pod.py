@@ -1,0 +1,66 @@
+"""The part of a pod that Grove reads."""
+
+from grove.meta import Condition, Object, View
+
+
+class SchedulingGate(View):
+    name: str
+
+
+class PodSpec(View):
+    node_name: str = ""
+    hostname: str = ""
+    scheduler_name: str = ""
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+
+
+class Terminated(View):
+    exit_code: int = 0
+
+
+class LastState(View):
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(View):
+    ready: bool = False
+    started: bool | None = None
+    last_state: LastState | None = None
+
+
+class PodStatus(View):
+    phase: str = ""
+    reason: str = ""
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(Object):
+    """A pod as the controllers see it: where it is, whether it may be scheduled, whether it serves."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    def condition(self, type: str) -> Condition | None:
+        return next((condition for condition in self.status.conditions if condition.type == type), None)
+
+    @property
+    def bound(self) -> bool:
+        return bool(self.spec.node_name)
+
+    @property
+    def ready(self) -> bool:
+        condition = self.condition("Ready")
+        return condition is not None and condition.is_true
+
+    @property
+    def finished(self) -> bool:
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def active(self) -> bool:
+        """Whether the pod still fills its place in the clique."""
+        return not self.terminating and not self.finished
+
+    def gated_by(self, gate: str) -> bool:
+        return any(each.name == gate for each in self.spec.scheduling_gates)

@@ -1,0 +1,1 @@
+"""How one scheduler says "gang": one module per scheduler. Pure; ignorant of one another."""

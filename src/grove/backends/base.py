@@ -1,0 +1,156 @@
+"""The backend contract: how one scheduler says "gang".
+
+A backend translates; it does not synchronise. `translate` returns manifests, `prepare_pod` returns a pod,
+`read` returns a verdict; one applier and one reporter do all the I/O. Everything here is pure: what a backend
+must know about the cluster reaches it as a `Context`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Protocol
+
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.errors import FieldError
+from grove.meta import Key, Manifest, Resource
+
+
+class Capability(StrEnum):
+    """What a scheduler can honour; the support matrix and admission are made from these."""
+
+    GANG = "gang"
+    SUBGROUPS = "subgroups"
+    HIERARCHY = "hierarchy"
+    TOPOLOGY_REQUIRED = "topology-required"
+    TOPOLOGY_PREFERRED = "topology-preferred"
+    PRIORITY = "priority"
+    QUEUE = "queue"
+    REUSE = "reuse-reservation"
+    PLACEMENT_SCORE = "placement-score"
+
+
+class Fidelity(StrEnum):
+    """How faithfully a scheduler honours one property of a gang."""
+
+    ENFORCED = "enforced"
+    APPROXIMATED = "approximated"
+    NOT_EXPRESSIBLE = "not expressible"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """One property of a gang and what becomes of it in translation."""
+
+    property: str
+    fidelity: Fidelity
+    reason: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What discovery said about the cluster: which resources are served, in which version.
+
+    `served` maps `group/version` to plurals; `fields` holds dotted field paths that a dry-run probe or the CRD's
+    schema showed to be kept, e.g. `podgroups.scheduling.k8s.io:spec.schedulingConstraints`.
+    """
+
+    served: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    fields: frozenset[str] = frozenset()
+    version: str = ""
+
+    def serves(self, resource: Resource) -> bool:
+        return resource.plural in self.served.get(resource.api_version, frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a backend may know besides the gang itself."""
+
+    cluster: Cluster = Cluster()
+    #: The profile's `config` from the operator's configuration, verbatim.
+    config: Mapping[str, Any] = field(default_factory=dict)
+    #: The set that the gang belongs to, when it belongs to one.
+    cliqueset: PodCliqueSet | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The scheduler's objects for one gang, in the order in which they must exist, and what was lost."""
+
+    manifests: tuple[Manifest, ...] = ()
+    losses: tuple[Loss, ...] = ()
+
+
+class Verdict(StrEnum):
+    """What the scheduler has decided about a gang so far."""
+
+    WAITING = "Waiting"
+    SCHEDULED = "Scheduled"
+    UNSCHEDULABLE = "Unschedulable"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The scheduler's word on a gang: a verdict, a short CamelCase reason and its own sentence."""
+
+    verdict: Verdict
+    reason: str = ""
+    message: str = ""
+    placement_score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Precondition:
+    """Something a scheduler needs in the cluster; `missing` says what is absent and how to get it."""
+
+    name: str
+    missing: str = ""
+
+
+class Backend(Protocol):
+    """What a scheduler must be able to say. See `testing.BackendConformance` for the rules as tests."""
+
+    #: The backend's name: the value of the label and annotation `grove.io/scheduler-backend`.
+    name: ClassVar[str]
+    #: What pods get as `spec.schedulerName`.
+    scheduler_name: ClassVar[str]
+    #: The gate that every pod of this backend is born with.
+    scheduling_gate: ClassVar[str]
+
+    def matches(self, scheduler_name: str) -> bool:
+        """Whether pods that ask for this schedulerName are this backend's."""
+        ...
+
+    def capabilities(self, context: Context) -> frozenset[Capability]:
+        """What the scheduler can honour on this cluster."""
+        ...
+
+    def resources(self, context: Context) -> Sequence[Resource]:
+        """The kinds of scheduler object that this backend writes here; they are watched and wake their gang."""
+        ...
+
+    def preconditions(self, context: Context) -> Sequence[Precondition]:
+        """What must be in the cluster for this backend to work, and what of it is missing."""
+        ...
+
+    def validate(self, cliqueset: PodCliqueSet, context: Context) -> Sequence[FieldError]:
+        """What this scheduler cannot honour of a set, field by field."""
+        ...
+
+    def translate(self, gang: PodGang, context: Context) -> Translation:
+        """The scheduler's objects for a gang. Deterministic; raises Unsupported, or Waiting for a precondition."""
+        ...
+
+    def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
+        """The pod with schedulerName, gate, labels, annotations and link fields of this scheduler."""
+        ...
+
+    def read(self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context) -> Reading:
+        """The scheduler's verdict from its objects and the gang's pods."""
+        ...
+
+
+ObjectKey = tuple[Resource, Key]

@@ -1,0 +1,145 @@
+"""What can go wrong, as one tree.
+
+    GroveError                     anything Grove itself raises; `code` is stable, the message is for people
+    ├── Terminal                   trying again cannot help; only a change of input can
+    │   ├── InvalidConfiguration   the operator's configuration file is wrong; names the field
+    │   ├── InvalidInput           a manifest is wrong; names the field
+    │   ├── Unsupported            the scheduler cannot express what the gang asks
+    │   └── KubeconfigError        no usable kubeconfig; names the file and the field
+    ├── Waiting                    not an error of ours: something must appear first (precondition missing)
+    └── ApiError                   the API server said no; carries its Status
+        ├── BadRequest (400)  Unauthorized (401)  Forbidden (403)  NotFound (404)
+        ├── Conflict (409)    AlreadyExists (409)  Gone (410)  UnsupportedMediaType (415)  Invalid (422)
+        ├── TooManyRequests (429)  ServerError (5xx)
+        └── Unreachable            no answer at all: refused, reset, timed out, TLS
+
+Imports nothing of ours. Retry everything except `Terminal`; log or raise, never both.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class FieldError(NamedTuple):
+    """One thing wrong with one field of the input."""
+
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+class GroveError(Exception):
+    """Anything that Grove itself raises."""
+
+    code = "ERR_GROVE"
+
+
+class Terminal(GroveError):
+    """Trying again cannot help; only a change of input can."""
+
+    code = "ERR_TERMINAL"
+
+
+class InvalidConfiguration(Terminal):
+    """The operator's configuration is wrong."""
+
+    code = "ERR_INVALID_CONFIGURATION"
+
+
+class InvalidInput(Terminal):
+    """A manifest is wrong; `errors` names each field."""
+
+    code = "ERR_INVALID_INPUT"
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        self.errors = tuple(errors)
+        super().__init__("; ".join(str(error) for error in self.errors))
+
+
+class Unsupported(Terminal):
+    """The scheduler cannot express what the gang asks; only a new spec can help."""
+
+    code = "ERR_UNSUPPORTED"
+
+
+class KubeconfigError(Terminal):
+    """There is no usable kubeconfig; the message names the file and the field."""
+
+    code = "ERR_KUBECONFIG"
+
+
+class Waiting(GroveError):
+    """Something that must exist first is not there yet; its appearance wakes us."""
+
+    code = "ERR_WAITING"
+
+
+class ApiError(GroveError):
+    """The API server said no; `status` is the HTTP code, `reason` and `details` come from its Status."""
+
+    code = "ERR_API"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        details: dict[str, object] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.details = details or {}
+        self.retry_after = retry_after
+
+
+class BadRequest(ApiError):
+    """400: the request could not be understood."""
+
+
+class Unauthorized(ApiError):
+    """401: the credentials were not accepted."""
+
+
+class Forbidden(ApiError):
+    """403: the permission is missing; the message names it."""
+
+
+class NotFound(ApiError):
+    """404: no such object, or no such resource."""
+
+
+class Conflict(ApiError):
+    """409: the object changed underneath, or a field has another owner."""
+
+
+class AlreadyExists(ApiError):
+    """409: an object of that name is there already."""
+
+
+class Gone(ApiError):
+    """410: the resource version is too old; list again."""
+
+
+class UnsupportedMediaType(ApiError):
+    """415: the server does not take this kind of body or patch."""
+
+
+class Invalid(ApiError):
+    """422: the object was refused by validation."""
+
+
+class TooManyRequests(ApiError):
+    """429: slow down; `retry_after` says for how long."""
+
+
+class ServerError(ApiError):
+    """5xx: the server failed."""
+
+
+class Unreachable(ApiError):
+    """No answer at all: refused, reset, timed out, or TLS failed."""

@@ -1,0 +1,1 @@
+"""What should exist and what to do next: (observed, now) -> values. Pure."""
