@@ -1,0 +1,107 @@
+"""Which kinds this server serves: the built-in ones of its Kubernetes minor, and CRDs as they come and go.
+
+A lookup table and nothing else: it stores no objects and knows no schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True, eq=False)
+class ResourceType:
+    """One kind in one API version, as a path names it. Compared by identity: a CRD's update makes a new one."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    singular: str
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: frozenset[str] = frozenset()
+    verbs: tuple[str, ...] = ALL_VERBS
+    list_kind: str = ""
+    custom: bool = False
+    """Defined by a CRD."""
+    has_generation: bool = False
+    """metadata.generation counts changes of the desired state."""
+    storage: tuple[str, str] | None = None
+    """(group, plural) of the table that holds the objects, when another resource shares it."""
+
+    @cached_property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @cached_property
+    def key(self) -> tuple[str, str]:
+        """(group, plural): the table in which objects of this kind are stored, whatever their version."""
+        return self.storage or (self.group, self.plural)
+
+    @cached_property
+    def has_status(self) -> bool:
+        return "status" in self.subresources
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+class Registry:
+    """The kinds that are served right now; `revision` moves whenever that changes."""
+
+    def __init__(self, minor: str = "1.36") -> None:
+        from grove.embedded.builtins import builtin_types
+
+        self.minor = minor
+        self.revision = 0
+        self._types: dict[tuple[str, str, str], ResourceType] = {}
+        self._kinds: dict[tuple[str, str], ResourceType] = {}
+        for resource in builtin_types(minor):
+            self.add(resource)
+
+    def add(self, resource: ResourceType) -> None:
+        """Serves a kind from now on, in place of what had its name before."""
+        self._types[resource.group, resource.version, resource.plural] = resource
+        self._kinds[resource.api_version, resource.kind] = resource
+        self.revision += 1
+
+    def remove(self, resource: ResourceType) -> None:
+        self._types.pop((resource.group, resource.version, resource.plural), None)
+        self._kinds.pop((resource.api_version, resource.kind), None)
+        self.revision += 1
+
+    def lookup(self, group: str, version: str, plural: str) -> ResourceType | None:
+        return self._types.get((group, version, plural))
+
+    def by_kind(self, api_version: str, kind: str) -> ResourceType | None:
+        return self._kinds.get((api_version, kind))
+
+    def any_version(self, group: str, plural: str) -> ResourceType | None:
+        """The kind under whichever version it is served."""
+        return next((t for t in self._types.values() if t.group == group and t.plural == plural), None)
+
+    def __iter__(self) -> Iterator[ResourceType]:
+        return iter(list(self._types.values()))
+
+    def groups(self) -> dict[str, list[str]]:
+        """Each API group with its versions, the preferred one first."""
+        found: dict[str, list[str]] = {}
+        for resource in self._types.values():
+            versions = found.setdefault(resource.group, [])
+            if resource.version not in versions:
+                versions.append(resource.version)
+        return {group: sorted(versions, key=_preference) for group, versions in found.items()}
+
+
+def _preference(version: str) -> tuple[int, int, int]:
+    """Kubernetes' order of versions: stable before beta before alpha, newer before older."""
+    for rank, stage in enumerate(("", "beta", "alpha")):
+        major, _, minor = version.removeprefix("v").partition(stage) if stage else (version[1:], "", "")
+        if major.isdigit() and (minor.isdigit() if stage else True):
+            return (rank, -int(major), -int(minor or 0))
+    return (3, 0, 0)
