@@ -5,7 +5,7 @@ What we write are plain mappings (`Manifest`) that mention only the fields we ow
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, dataclass_transform
 
 import msgspec
 
@@ -13,6 +13,8 @@ import msgspec
 Manifest = dict[str, Any]
 
 
+# The decorator repeats for type checkers what the class arguments do at run time for every subclass.
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 class View(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_only=True):
     """The base of every read-view: immutable, partial, untracked by the cyclic collector."""
 

@@ -62,12 +62,12 @@ def hostname_index(clique: str, hostname: str) -> int | None:
     return int(index)
 
 
-def pod(clique: str, clique_uid: str, index: int, *, replaces: str = "") -> str:
+def pod(clique: str, clique_uid: str, index: int, *, attempt: int = 0) -> str:
     """A pod's name: five characters derived from what it is, so that a retried create meets itself.
 
-    `replaces` is the UID of the pod whose place it takes; a replacement thus has a new name.
+    `attempt` counts the names before it that a predecessor at the same index holds or held.
     """
-    return f"{clique}-{suffix(clique_uid, str(index), replaces)}"
+    return f"{clique}-{suffix(clique_uid, str(index), str(attempt))}"
 
 
 def suffix(*parts: str) -> str:

@@ -129,7 +129,7 @@ class Backend(Protocol):
         ...
 
     def resources(self, context: Context) -> Sequence[Resource]:
-        """The kinds of scheduler object that this backend writes here; they are watched and wake their gang."""
+        """The kinds of object that this backend writes here; they are watched and wake their gang."""
         ...
 
     def preconditions(self, context: Context) -> Sequence[Precondition]:
@@ -141,14 +141,16 @@ class Backend(Protocol):
         ...
 
     def translate(self, gang: PodGang, context: Context) -> Translation:
-        """The scheduler's objects for a gang. Deterministic; raises Unsupported, or Waiting for a precondition."""
+        """The scheduler's objects for a gang; raises Unsupported, or Waiting for a precondition."""
         ...
 
     def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
         """The pod with schedulerName, gate, labels, annotations and link fields of this scheduler."""
         ...
 
-    def read(self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context) -> Reading:
+    def read(
+        self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
+    ) -> Reading:
         """The scheduler's verdict from its objects and the gang's pods."""
         ...
 
