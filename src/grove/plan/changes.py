@@ -5,7 +5,9 @@ owned fields is all that is ever sent for an object of ours, and nothing is sent
 Scheduler objects have several writers and go through server-side apply instead (`Apply`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from grove.meta import Key, Manifest, Resource
 
@@ -68,3 +70,61 @@ class Changes:
 
     def __bool__(self) -> bool:
         return any(self.stages)
+
+
+def difference(desired: Manifest, observed: Mapping[str, Any]) -> Manifest:
+    """The merge patch that brings the owned fields from observed to desired; empty when they agree.
+
+    Absent, null and empty mean the same. Lists are compared and sent whole, as a merge patch does.
+    """
+    patch: Manifest = {}
+    for name, want in desired.items():
+        have = observed.get(name)
+        if isinstance(want, dict):
+            nested = difference(want, have if isinstance(have, Mapping) else {})
+            if nested:
+                patch[name] = nested
+        elif isinstance(want, (list, tuple)):
+            if present(want) != present(have or []):
+                patch[name] = present(want)
+        elif want is None:
+            if have not in (None, {}, [], (), ""):
+                patch[name] = None
+        elif want != have:
+            patch[name] = want
+    return patch
+
+
+def replacing(desired: Manifest, observed: Mapping[str, Any]) -> Manifest:
+    """The desired mapping plus a null for whatever the observed one has beyond it, at every depth."""
+    whole: Manifest = {key: None for key in observed if key not in desired}
+    for key, want in desired.items():
+        have = observed.get(key)
+        nested = isinstance(want, dict) and isinstance(have, Mapping)
+        whole[key] = replacing(want, have) if nested and have is not None else want
+    return whole
+
+
+def present(value: Any) -> Any:
+    """A value without the fields that are null or empty: what is left is what was said."""
+    if isinstance(value, Mapping):
+        kept = {key: present(item) for key, item in value.items()}
+        return {key: item for key, item in kept.items() if item not in (None, {}, [], "")}
+    if isinstance(value, (list, tuple)):
+        return [present(item) for item in value]
+    return value
+
+
+def without_absent(manifest: Manifest) -> Manifest:
+    """A manifest for creation: the fields that must be absent are left out, empty lists and maps stay."""
+    return {
+        key: without_absent(value) if isinstance(value, dict) else _listed(value)
+        for key, value in manifest.items()
+        if value is not None
+    }
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, list):
+        return [without_absent(item) if isinstance(item, dict) else item for item in value]
+    return value

@@ -1,0 +1,79 @@
+"""What a clique says about itself: how many pods it has, placed and ready; is that enough? Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from grove.api import conditions, labels
+from grove.api.clique import PodClique
+from grove.api.pod import Pod
+from grove.meta import Condition, Manifest
+from grove.plan.conditions import merged
+
+
+def desired_clique_status(clique: PodClique, pods: Sequence[Pod], *, now: datetime) -> Manifest:
+    """The whole status of a clique, computed from its pods."""
+    live = [pod for pod in pods if not pod.terminating]
+    scheduled = sum(pod.bound for pod in pods)
+    template = clique.labels.get(labels.POD_TEMPLATE_HASH, "")
+    generation = clique.metadata.generation
+    updates = [_scheduled(clique, scheduled), _breached(clique, pods, scheduled)]
+    updated = sum(pod.labels.get(labels.POD_TEMPLATE_HASH) == template for pod in live)
+    selector = {**labels.owned_by(clique.labels.get(labels.PART_OF, "")), labels.POD_CLIQUE: clique.name}
+    return {
+        "observedGeneration": generation,
+        "replicas": len(live),
+        "readyReplicas": sum(pod.ready for pod in pods),
+        "scheduledReplicas": scheduled,
+        "scheduleGatedReplicas": sum(bool(pod.spec.scheduling_gates) for pod in pods),
+        "updatedReplicas": updated,
+        "hpaPodSelector": labels.selector(selector),
+        "currentPodTemplateHash": template if updated == len(live) and live else None,
+        "conditions": merged(clique, updates, now=now),
+    }
+
+
+def _scheduled(clique: PodClique, scheduled: int) -> Condition:
+    enough = scheduled >= clique.spec.minimum
+    return Condition(
+        type=conditions.CLIQUE_SCHEDULED,
+        status="True" if enough else "False",
+        reason=conditions.SUFFICIENT_SCHEDULED_PODS if enough else conditions.INSUFFICIENT_SCHEDULED_PODS,
+        message=f"{scheduled} of at least {clique.spec.minimum} pods are placed on a node",
+    )
+
+
+def _breached(clique: PodClique, pods: Sequence[Pod], scheduled: int) -> Condition:
+    """Whether fewer pods work than the gang cannot do without.
+
+    A pod that is still starting for the first time counts as working: start-up is not a failure.
+    """
+    minimum = clique.spec.minimum
+    broken = sum(_broken(pod) for pod in pods if pod.bound)
+    working = scheduled - broken
+    if scheduled < minimum:
+        status, reason = "True", conditions.SCHEDULED_BELOW_MIN_AVAILABLE
+        message = f"{scheduled} pods are placed, at least {minimum} are needed"
+    elif working < minimum:
+        status, reason = "True", conditions.INSUFFICIENT_READY_PODS
+        message = f"{working} of {scheduled} placed pods work, at least {minimum} are needed"
+    else:
+        status, reason = "False", conditions.SUFFICIENT_READY_PODS
+        message = f"{working} pods work or are starting, at least {minimum} are needed"
+    return Condition(
+        type=conditions.MIN_AVAILABLE_BREACHED,
+        status=status,
+        reason=reason,
+        message=message,
+    )
+
+
+def _broken(pod: Pod) -> bool:
+    if pod.ready:
+        return False
+    for status in pod.status.container_statuses:
+        terminated = status.last_state.terminated if status.last_state else None
+        if terminated is not None and terminated.exit_code != 0:
+            return True
+        if status.started and not status.ready:
+            return True
+    return pod.finished

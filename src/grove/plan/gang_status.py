@@ -1,0 +1,154 @@
+"""What a gang says about itself: its phase, whether it is placed and ready, and if not, why not. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from grove.api import conditions, labels
+from grove.api.gang import PENDING, RUNNING, STARTING, PodGang
+from grove.api.pod import Pod
+from grove.meta import Condition, Manifest, find_condition
+from grove.plan.conditions import merged
+
+
+@dataclass(frozen=True, slots=True)
+class GangFacts:
+    """What the gang controller found out: everything its status is made of."""
+
+    pods: Sequence[Pod]
+    #: How many pods each clique of the gang wants; a clique that does not exist yet is missing here.
+    wanted: Mapping[str, int]
+    #: Whether references are complete (or were, once) and the scheduler's objects are in place.
+    initialized: bool
+    #: The scheduler's word: verdict `Scheduled` or not, with a reason and its own sentence.
+    scheduled: bool = False
+    reason: str = ""
+    message: str = ""
+    placement_score: float | None = None
+    #: Conditions that come from translation: losses, no guarantee, ownership conflict, refusal.
+    extra: tuple[Condition, ...] = field(default=())
+
+
+#: Conditions that are only there while they have something to say.
+_OCCASIONAL = (
+    conditions.UNHEALTHY,
+    conditions.DISRUPTION_TARGET,
+    conditions.OWNERSHIP_CONFLICT,
+    conditions.GANG_GUARANTEE,
+    conditions.TRANSLATION_LOSS,
+)
+
+
+def desired_gang_status(gang: PodGang, facts: GangFacts, *, now: datetime) -> Manifest:
+    """The whole status of a gang."""
+    ready = _ready(gang, facts)
+    updates = [_initialized(gang, facts), _scheduled(facts), ready, *facts.extra]
+    updates += [*_unhealthy(gang, facts), *_disrupted(facts)]
+    told = {update.type for update in updates}
+    phase = PENDING
+    if facts.scheduled:
+        phase = RUNNING if ready.is_true else STARTING
+    return {
+        "phase": phase,
+        "placementScore": facts.placement_score,
+        "conditions": merged(gang, updates, now=now, drop=[name for name in _OCCASIONAL if name not in told]),
+    }
+
+
+def counts(pods: Sequence[Pod]) -> tuple[dict[str, int], dict[str, int]]:
+    """How many pods of each clique are placed, and how many are ready."""
+    placed: dict[str, int] = {}
+    ready: dict[str, int] = {}
+    for pod in pods:
+        clique = pod.labels.get(labels.POD_CLIQUE, "")
+        if pod.active and pod.bound:
+            placed[clique] = placed.get(clique, 0) + 1
+            if pod.ready:
+                ready[clique] = ready.get(clique, 0) + 1
+    return placed, ready
+
+
+def _initialized(gang: PodGang, facts: GangFacts) -> Condition:
+    before = find_condition(gang.status.conditions, conditions.INITIALIZED)
+    if facts.initialized or (before is not None and before.is_true):
+        return Condition(
+            type=conditions.INITIALIZED,
+            status="True",
+            reason=conditions.PODS_CREATED,
+            message="every pod exists and is referenced",
+        )
+    wanted = sum(facts.wanted.values())
+    there = sum(1 for pod in facts.pods if not pod.terminating)
+    missing = len(gang.spec.podgroups) - len(facts.wanted)
+    message = f"{there} of {wanted} pods exist"
+    if missing:
+        message += f"; {missing} of {len(gang.spec.podgroups)} cliques do not exist yet"
+    return Condition(
+        type=conditions.INITIALIZED,
+        status="False",
+        reason=conditions.PODS_CREATION_PENDING,
+        message=message,
+    )
+
+
+def _scheduled(facts: GangFacts) -> Condition:
+    return Condition(
+        type=conditions.SCHEDULED,
+        status="True" if facts.scheduled else "False",
+        reason=facts.reason,
+        message=facts.message,
+    )
+
+
+def _ready(gang: PodGang, facts: GangFacts) -> Condition:
+    _, ready = counts(facts.pods)
+    lacking = [
+        f"{group.name}: {ready.get(group.name, 0)} of {group.min_replicas} pods are ready"
+        for group in gang.spec.podgroups
+        if ready.get(group.name, 0) < group.min_replicas
+    ]
+    if not lacking:
+        return Condition(
+            type=conditions.READY,
+            status="True",
+            reason=conditions.ALL_PODS_READY,
+            message=f"{sum(ready.values())} pods are ready",
+        )
+    return Condition(
+        type=conditions.READY, status="False", reason=conditions.PODS_NOT_READY, message="; ".join(lacking)
+    )
+
+
+def _unhealthy(gang: PodGang, facts: GangFacts) -> list[Condition]:
+    """A gang that was placed and has lost so many pods that it no longer is."""
+    before = find_condition(gang.status.conditions, conditions.SCHEDULED)
+    already = find_condition(gang.status.conditions, conditions.UNHEALTHY)
+    fell = before is not None and before.is_true
+    if facts.scheduled or not (fell or (already is not None and already.is_true)):
+        return []
+    placed, _ = counts(facts.pods)
+    lost = [
+        f"{group.name}: {placed.get(group.name, 0)} of {group.min_replicas} pods are placed"
+        for group in gang.spec.podgroups
+        if placed.get(group.name, 0) < group.min_replicas
+    ]
+    return [
+        Condition(
+            type=conditions.UNHEALTHY, status="True", reason=conditions.PODS_FAILING, message="; ".join(lost)
+        )
+    ]
+
+
+def _disrupted(facts: GangFacts) -> list[Condition]:
+    for pod in facts.pods:
+        disruption = pod.condition(conditions.DISRUPTION_TARGET)
+        if disruption is not None and disruption.is_true:
+            return [
+                Condition(
+                    type=conditions.DISRUPTION_TARGET,
+                    status="True",
+                    reason=disruption.reason or conditions.PREEMPTED,
+                    message=f"pod {pod.name}: {disruption.message}",
+                )
+            ]
+    return []

@@ -1,0 +1,124 @@
+"""The gangs of a set: what must be placed together or not at all. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+from grove.api import kinds, labels, names
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang, PodGroup
+from grove.api.pod import Pod
+from grove.api.topology import ClusterTopologyBinding, TopologyConstraint
+from grove.meta import Manifest, owner_reference
+
+#: Metadata of a set that means something to one client only and is not mirrored onto its gangs.
+_PRIVATE_PREFIXES = (labels.GROVE_PREFIX, "kubectl.kubernetes.io/")
+
+
+def desired_gang(
+    cliqueset: PodCliqueSet, replica: int, *, backend: str, topology: ClusterTopologyBinding | None = None
+) -> Manifest:
+    """The base gang of one replica, as it is born: its podgroups listed, no pod referenced yet."""
+    name = names.base_gang(cliqueset.name, replica)
+    groups: list[Manifest] = [
+        {
+            "name": names.clique(cliqueset.name, replica, clique.name),
+            "podReferences": [],
+            "minReplicas": clique.spec.minimum,
+            "topologyConstraint": _constraint(clique.topology_constraint, topology),
+        }
+        for clique in cliqueset.standalone_cliques
+    ]
+    template = cliqueset.template
+    constraint = _constraint(template.topology_constraint, topology)
+    packed = constraint is not None or any(group["topologyConstraint"] for group in groups)
+    return {
+        "apiVersion": kinds.GANGS.api_version,
+        "kind": kinds.GANGS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": cliqueset.namespace,
+            "labels": {
+                **_mirrored(cliqueset.labels),
+                **labels.owned_by(cliqueset.name),
+                labels.NAME: name,
+                labels.COMPONENT: labels.COMPONENT_GANG,
+                labels.SET_REPLICA_INDEX: str(replica),
+                labels.SCHEDULER_BACKEND: backend,
+                labels.SCHEDULER_NAME: backend,
+            },
+            "annotations": {
+                **_mirrored(cliqueset.annotations),
+                labels.TOPOLOGY_NAME: topology.name if topology is not None and packed else None,
+            },
+            "ownerReferences": [owner_reference(cliqueset, kinds.CLIQUESETS.gvk)],
+        },
+        "spec": {
+            "podgroups": groups,
+            "topologyConstraint": constraint,
+            "priorityClassName": template.priority_class_name or None,
+        },
+    }
+
+
+def topology_name(cliqueset: PodCliqueSet) -> str:
+    """The ClusterTopologyBinding that a set's constraints speak of: the first one named."""
+    template = cliqueset.template
+    constraints = [template.topology_constraint, *(clique.topology_constraint for clique in template.cliques)]
+    return next((each.topology_name for each in constraints if each and each.topology_name), "")
+
+
+def references(gang: PodGang, pods: Iterable[Pod]) -> dict[str, list[str]]:
+    """The live pods of each podgroup that point back to the gang, by name, in order."""
+    found: dict[str, list[str]] = {group.name: [] for group in gang.spec.podgroups}
+    for pod in pods:
+        clique = pod.labels.get(labels.POD_CLIQUE, "")
+        if clique in found and not pod.terminating:
+            found[clique].append(pod.name)
+    return {clique: sorted(names) for clique, names in found.items()}
+
+
+def complete(gang: PodGang, found: Mapping[str, list[str]], replicas: Mapping[str, int]) -> bool:
+    """Whether every clique of the gang is there with all of its pods."""
+    return all(
+        group.name in replicas and len(found[group.name]) >= replicas[group.name]
+        for group in gang.spec.podgroups
+    )
+
+
+def referencing_podgroups(gang: PodGang, found: Mapping[str, list[str]]) -> list[Manifest] | None:
+    """The gang's podgroups with the found pods referenced, or None when they already are."""
+    groups = gang.spec.podgroups
+    if all([ref.name for ref in group.pod_references] == found[group.name] for group in groups):
+        return None
+    return [podgroup_manifest(group, gang.namespace, found[group.name]) for group in groups]
+
+
+def podgroup_manifest(group: PodGroup, namespace: str, pods: Iterable[str]) -> Manifest:
+    """A podgroup as it is written, with these pods referenced."""
+    manifest: Manifest = {
+        "name": group.name,
+        "podReferences": [{"namespace": namespace, "name": pod} for pod in pods],
+        "minReplicas": group.min_replicas,
+    }
+    constraint = group.topology_constraint
+    if constraint is not None:
+        pack = {"required": constraint.required, "preferred": constraint.preferred}
+        manifest["topologyConstraint"] = {"packConstraint": {k: v for k, v in pack.items() if v is not None}}
+    return manifest
+
+
+def _constraint(
+    constraint: TopologyConstraint | None, topology: ClusterTopologyBinding | None
+) -> Manifest | None:
+    """A constraint in node label keys; domains that the topology does not have are left out and reported."""
+    if constraint is None or topology is None:
+        return None
+    pack = {
+        "required": topology.level_key(constraint.required) if constraint.required else None,
+        "preferred": topology.level_key(constraint.preferred) if constraint.preferred else None,
+    }
+    known = {name: key for name, key in pack.items() if key is not None}
+    return {"packConstraint": known} if known else None
+
+
+def _mirrored(metadata: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in metadata.items() if not key.startswith(_PRIVATE_PREFIXES)}

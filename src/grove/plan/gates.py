@@ -1,0 +1,49 @@
+"""Decide which pods of one clique may leave their gang gate.
+
+Pure: observations in, decisions out. `controllers.clique` reads and writes.
+"""
+
+from collections.abc import Sequence
+
+from grove.api import labels
+from grove.api.conditions import INITIALIZED
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.meta import Manifest, find_condition
+
+
+def releasable(
+    pods: Sequence[Pod], *, gang: PodGang, clique: str, gate: str, objects_in_place: bool
+) -> list[Pod]:
+    """The gated pods that the gang lists, once it is Initialized and its scheduler's objects exist."""
+    initialized = find_condition(gang.status.conditions, INITIALIZED)
+    if initialized is None or not initialized.is_true or not objects_in_place:
+        return []
+    listed = {
+        reference.name
+        for group in gang.spec.podgroups
+        if group.name == clique
+        for reference in group.pod_references
+    }
+    return [pod for pod in pods if pod.name in listed and not pod.terminating and gates_of(pod, gate)]
+
+
+def gates_of(pod: Pod, gate: str) -> list[str]:
+    """Our gates on a pod: the backend's, and the one the incumbent would have put there."""
+    return [each.name for each in pod.spec.scheduling_gates if each.name in (gate, labels.LEGACY_GATE)]
+
+
+def opening(pod: Pod, gate: str) -> tuple[Manifest, ...]:
+    """The JSON patch that removes our gate and nobody else's: each removal tests what it removes.
+
+    Removed from the back, so that the positions in front of it stay valid.
+    """
+    ours = set(gates_of(pod, gate))
+    operations: list[Manifest] = []
+    for position in reversed(range(len(pod.spec.scheduling_gates))):
+        name = pod.spec.scheduling_gates[position].name
+        if name in ours:
+            path = f"/spec/schedulingGates/{position}"
+            operations.append({"op": "test", "path": f"{path}/name", "value": name})
+            operations.append({"op": "remove", "path": path})
+    return tuple(operations)

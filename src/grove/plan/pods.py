@@ -1,0 +1,127 @@
+"""The pods of one clique: which to create, which to delete, and what a new one looks like. Pure.
+
+A pod's hostname is its identity and is kept by its replacement; its name changes with each incarnation and is
+derived from what the API already remembers: a create repeated after a crash meets itself, never a twin.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from grove.api import kinds, labels, names
+from grove.api.clique import PodClique
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.meta import Manifest, owner_reference
+
+
+@dataclass(frozen=True, slots=True)
+class NewPod:
+    """A pod to create: where it stands in the clique and what it is called."""
+
+    index: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlan:
+    """What to do so that the clique has as many pods as it wants."""
+
+    create: tuple[NewPod, ...] = ()
+    delete: tuple[Pod, ...] = ()
+
+
+def plan_pods(clique: PodClique, pods: Sequence[Pod], *, gang: PodGang) -> PodPlan:
+    """Fill the free places from the lowest up; give up what is too much, the least useful pod first.
+
+    A failed pod is deleted and its place filled. One that succeeded keeps its place: running it again is
+    not ours to decide.
+    """
+    failed = [pod for pod in pods if not pod.terminating and pod.status.phase == "Failed"]
+    holding = [pod for pod in pods if not pod.terminating and pod.status.phase != "Failed"]
+    surplus = len(holding) - clique.spec.replicas
+    if surplus > 0:
+        excess = sorted(holding, key=lambda pod: _usefulness(clique, pod))[:surplus]
+        return PodPlan(delete=(*failed, *excess))
+    taken = {names.hostname_index(clique.name, pod.spec.hostname) for pod in holding}
+    free = (index for index in count() if index not in taken)
+    used_names = {pod.name for pod in pods} | referenced(clique, gang)
+    create = []
+    for _ in range(-surplus):
+        new = _new_pod(clique, next(free), used_names)
+        create.append(new)
+    return PodPlan(create=tuple(create), delete=tuple(failed))
+
+
+def referenced(clique: PodClique, gang: PodGang) -> set[str]:
+    """The names of the clique's pods that the gang lists, also those that are gone by now."""
+    for group in gang.spec.podgroups:
+        if group.name == clique.name:
+            return {reference.name for reference in group.pod_references}
+    return set()
+
+
+def desired_pod(clique: PodClique, new: NewPod) -> Manifest:
+    """The pod before a backend prepares it: the clique's podSpec verbatim, plus what Grove adds."""
+    cliqueset = clique.labels.get(labels.PART_OF, "")
+    replica = int(clique.labels.get(labels.SET_REPLICA_INDEX, "0"))
+    spec = {
+        **clique.spec.pod_spec,
+        "hostname": names.hostname(clique.name, new.index),
+        "subdomain": names.service(cliqueset, replica),
+    }
+    environment = _environment(clique, cliqueset, replica)
+    for field in ("containers", "initContainers"):
+        if spec.get(field):
+            spec[field] = [_with_environment(container, environment) for container in spec[field]]
+    return {
+        "apiVersion": kinds.PODS.api_version,
+        "kind": kinds.PODS.kind,
+        "metadata": {
+            "name": new.name,
+            "namespace": clique.namespace,
+            "labels": {
+                **clique.labels,
+                labels.POD_CLIQUE: clique.name,
+                labels.POD_INDEX: str(new.index),
+            },
+            "annotations": dict(clique.annotations),
+            "ownerReferences": [owner_reference(clique, kinds.CLIQUES.gvk)],
+        },
+        "spec": spec,
+    }
+
+
+def _new_pod(clique: PodClique, index: int, used_names: Collection[str]) -> NewPod:
+    attempts = (names.pod(clique.name, clique.uid, index, attempt=attempt) for attempt in count())
+    return NewPod(index, next(name for name in attempts if name not in used_names))
+
+
+def _usefulness(clique: PodClique, pod: Pod) -> tuple[bool, int, bool, bool, int]:
+    """Sorts the pods that a scale-in should take first to the front."""
+    phase = {"Pending": 0, "Unknown": 1, "Running": 2}.get(pod.status.phase, 0)
+    current = pod.labels.get(labels.POD_TEMPLATE_HASH) == clique.labels.get(labels.POD_TEMPLATE_HASH)
+    index = names.hostname_index(clique.name, pod.spec.hostname)
+    return (pod.bound, phase, pod.ready, current, -(index if index is not None else 1 << 31))
+
+
+def _environment(clique: PodClique, cliqueset: str, replica: int) -> list[Manifest]:
+    """What every container learns about its place, in the order that users' `$(VAR)` expansion needs."""
+    field_ref = {"fieldPath": f"metadata.labels['{labels.POD_INDEX}']"}
+    return [
+        {"name": "GROVE_PCS_NAME", "value": cliqueset},
+        {"name": "GROVE_PCS_INDEX", "value": str(replica)},
+        {"name": "GROVE_PCLQ_NAME", "value": clique.name},
+        {
+            "name": "GROVE_HEADLESS_SERVICE",
+            "value": names.service_domain(cliqueset, replica, clique.namespace),
+        },
+        {"name": "GROVE_PCLQ_POD_INDEX", "valueFrom": {"fieldRef": field_ref}},
+    ]
+
+
+def _with_environment(container: Manifest, environment: Iterable[Manifest]) -> Manifest:
+    ours = list(environment)
+    reserved = {variable["name"] for variable in ours}
+    theirs = [variable for variable in container.get("env") or () if variable.get("name") not in reserved]
+    return {**container, "env": ours + theirs}

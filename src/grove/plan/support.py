@@ -1,0 +1,46 @@
+"""Which parts of a set this release does not act on yet.
+
+A set that needs them is refused whole with the field named, rather than run without what it asked for.
+"""
+
+from grove.api.cliqueset import ANY_ORDER, PodCliqueSet
+from grove.errors import FieldError
+
+
+def unsupported(cliqueset: PodCliqueSet) -> list[FieldError]:
+    """The fields of a set whose meaning this release could not honour."""
+    template = cliqueset.template
+    errors = []
+    if template.pod_clique_scaling_groups:
+        errors.append(
+            FieldError(
+                "spec.template.podCliqueScalingGroups", "scaling groups are not supported by this release"
+            )
+        )
+    if template.clique_startup_type != ANY_ORDER and len(template.cliques) > 1:
+        errors.append(
+            FieldError(
+                "spec.template.cliqueStartupType",
+                f"startup order {template.clique_startup_type!r} is not supported by this release; "
+                f"use {ANY_ORDER!r}",
+            )
+        )
+    if template.resource_sharing or any(clique.resource_sharing for clique in template.cliques):
+        errors.append(
+            FieldError(
+                "spec.template.resourceSharing", "shared device claims are not supported by this release"
+            )
+        )
+    return errors
+
+
+def notices(cliqueset: PodCliqueSet) -> list[FieldError]:
+    """The fields of a set that are accepted but have no effect in this release."""
+    return [
+        FieldError(
+            f"spec.template.cliques[{position}].spec.autoScalingConfig",
+            "no HorizontalPodAutoscaler is created by this release; scale the PodClique yourself",
+        )
+        for position, clique in enumerate(cliqueset.template.cliques)
+        if clique.spec.auto_scaling_config is not None
+    ]
