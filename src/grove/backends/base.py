@@ -8,11 +8,12 @@ must know about the cluster reaches it as a `Context`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
+from grove.api.topology import ClusterTopologyBinding
 from grove.errors import FieldError
 from grove.meta import Key, Manifest, Resource
 
@@ -53,8 +54,8 @@ class Loss:
 class Cluster:
     """What discovery said about the cluster: which resources are served, in which version.
 
-    `served` maps `group/version` to plurals; `fields` holds dotted field paths that a dry-run probe or the CRD's
-    schema showed to be kept, e.g. `podgroups.scheduling.k8s.io:spec.schedulingConstraints`.
+    `served` maps `group/version` to plurals; `fields` holds dotted field paths that a dry-run probe or the
+    CRD's schema showed to be kept, e.g. `podgroups.scheduling.k8s.io:spec.schedulingConstraints`.
     """
 
     served: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -110,6 +111,32 @@ class Precondition:
     missing: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """An object to POST with `dryRun=All&fieldValidation=Strict`, to see which gated fields the server keeps.
+
+    Each path of `fields` (dotted, e.g. `spec.disruptionMode`) that is in the answer belongs into
+    `Cluster.fields` as `<resource>:<path>`.
+    """
+
+    resource: Resource
+    manifest: Manifest
+    fields: tuple[str, ...] = ()
+
+    def facts(self, answer: Manifest | None) -> frozenset[str]:
+        """What the server's answer adds to `Cluster.fields`; None stands for a refusal."""
+        if answer is None:
+            return frozenset()
+        return frozenset(f"{self.resource}:{path}" for path in self.fields if _holds(answer, path))
+
+
+def _holds(manifest: Manifest, path: str) -> bool:
+    value: object = manifest
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value is not None
+
+
 class Backend(Protocol):
     """What a scheduler must be able to say. See `testing.BackendConformance` for the rules as tests."""
 
@@ -152,6 +179,39 @@ class Backend(Protocol):
         self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
     ) -> Reading:
         """The scheduler's verdict from its objects and the gang's pods."""
+        ...
+
+
+@runtime_checkable
+class Probing(Protocol):
+    """A backend that must ask the API server which gated fields it keeps, because discovery cannot tell."""
+
+    def probes(self, context: Context) -> Sequence[Probe]:
+        """What to try; asked again when discovery changes. The answers go into `Cluster.fields`."""
+        ...
+
+
+@runtime_checkable
+class Replacing(Protocol):
+    """A backend with objects that cannot be changed in place but may be deleted and created anew."""
+
+    def immutable(self, manifest: Manifest) -> Sequence[str]:
+        """The dotted paths that force a replacement when they differ; empty where a patch will do."""
+        ...
+
+
+@runtime_checkable
+class TopologyAware(Protocol):
+    """A backend whose scheduler reads the cluster's topology from an object of its own."""
+
+    topology_resource: ClassVar[Resource]
+
+    def desired_topology(self, binding: ClusterTopologyBinding) -> Manifest:
+        """The scheduler's topology object: named like the binding and owned by it."""
+        ...
+
+    def levels_of(self, manifest: Manifest) -> tuple[str, ...]:
+        """The node label keys of a topology object, broadest first; compare with the binding's."""
         ...
 
 

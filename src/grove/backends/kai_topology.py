@@ -1,0 +1,49 @@
+"""KAI's picture of the cluster's topology: one Topology object per ClusterTopologyBinding.
+
+The levels of a Topology can never change; whoever finds drift in one of ours deletes and creates it anew.
+"""
+
+from typing import Final
+
+from grove.api.kinds import TOPOLOGY_BINDINGS
+from grove.api.labels import MANAGED_BY, MANAGER
+from grove.api.topology import ClusterTopologyBinding
+from grove.meta import Manifest, owner_reference, resource
+
+TOPOLOGIES: Final = resource("kai.scheduler", "v1alpha1", "Topology", "topologies", namespaced=False)
+
+
+def desired_topology(binding: ClusterTopologyBinding) -> Manifest:
+    """The Topology that says the binding's levels: same name, owned by the binding."""
+    return {
+        "apiVersion": TOPOLOGIES.api_version,
+        "kind": TOPOLOGIES.kind,
+        "metadata": {
+            "name": binding.name,
+            "labels": {MANAGED_BY: MANAGER},
+            "ownerReferences": [owner_reference(binding, TOPOLOGY_BINDINGS.gvk)],
+        },
+        "spec": {"levels": [{"nodeLabel": level.key} for level in binding.spec.levels]},
+    }
+
+
+def levels_of(manifest: Manifest) -> tuple[str, ...]:
+    """The node labels of a Topology, broadest first."""
+    spec = manifest.get("spec")
+    levels = spec.get("levels") if isinstance(spec, dict) else None
+    return tuple(str(level.get("nodeLabel", "")) for level in levels or () if isinstance(level, dict))
+
+
+def drift(binding: ClusterTopologyBinding, topology: Manifest | None, *, reference: str = "") -> str:
+    """What is wrong with the Topology that stands for a binding; empty when they agree."""
+    if topology is None:
+        return f'KAI Topology "{reference or binding.name}" not found'
+    if levels_of(topology) != tuple(level.key for level in binding.spec.levels):
+        return "KAI Topology levels differ from ClusterTopologyBinding levels"
+    return ""
+
+
+def owned(binding: ClusterTopologyBinding, topology: Manifest) -> bool:
+    """Whether the Topology is the binding's own, so that it may be replaced."""
+    references = (topology.get("metadata") or {}).get("ownerReferences") or ()
+    return any(each.get("controller") and each.get("uid") == binding.uid for each in references)

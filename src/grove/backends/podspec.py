@@ -1,0 +1,46 @@
+"""Edits of a pod manifest that every scheduler needs. Total, and each of them done twice is done once.
+
+Nothing here changes its argument: `copy_of` comes first, the edits work on the copy.
+"""
+
+import copy
+from collections.abc import Mapping
+
+from grove.meta import Manifest
+
+
+def copy_of(pod: Manifest) -> Manifest:
+    """A pod that may be edited, with the maps in place that edits go into."""
+    edited = copy.deepcopy(pod)
+    edited["metadata"] = edited.get("metadata") or {}
+    edited["spec"] = edited.get("spec") or {}
+    return edited
+
+
+def add_gate(pod: Manifest, gate: str) -> None:
+    """Hold the pod by one gate more; those of other owners stay."""
+    gates = pod["spec"].get("schedulingGates") or []
+    if all(each.get("name") != gate for each in gates):
+        gates = [*gates, {"name": gate}]
+    pod["spec"]["schedulingGates"] = gates
+
+
+def add_metadata(pod: Manifest, kind: str, values: Mapping[str, str]) -> None:
+    """Set labels or annotations, keeping the others."""
+    pod["metadata"][kind] = {**(pod["metadata"].get(kind) or {}), **values}
+
+
+def inherit_priority(pod: Manifest, priority_class: str) -> None:
+    """Give the pod the gang's priority class unless it has its own."""
+    if priority_class and not pod["spec"].get("priorityClassName"):
+        pod["spec"]["priorityClassName"] = priority_class
+
+
+def add_affinity(pod: Manifest, rule: str, term: Manifest) -> None:
+    """Add a pod affinity term under `rule`, once."""
+    affinity = pod["spec"].get("affinity") or {}
+    pod_affinity = affinity.get("podAffinity") or {}
+    terms = pod_affinity.get(rule) or []
+    if term not in terms:
+        terms = [*terms, term]
+    pod["spec"]["affinity"] = {**affinity, "podAffinity": {**pod_affinity, rule: terms}}

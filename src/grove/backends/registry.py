@@ -1,0 +1,121 @@
+"""Which backend a set goes to. Built-ins are listed by hand; third parties follow in registration order.
+
+Selection is a handful of dictionary lookups and never raises: what is wrong comes back as field errors.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.labels import SCHEDULER_BACKEND
+from grove.backends.base import Backend
+from grove.backends.default import DefaultBackend
+from grove.backends.kai import KaiBackend
+from grove.errors import FieldError, InvalidConfiguration
+
+#: The backends that ship with Grove, in the order in which they are asked whether a schedulerName is theirs.
+BUILT_INS: Final[Mapping[str, Callable[[], Backend]]] = {
+    DefaultBackend.name: DefaultBackend,
+    KaiBackend.name: KaiBackend,
+}
+
+ANNOTATION: Final = "annotation"
+SCHEDULER_NAME: Final = "schedulerName"
+DEFAULT: Final = "default"
+
+_NOT_ENABLED: Final = "scheduler backend is not enabled in Grove"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Who acts on a set, and what said so; no backend when there are errors."""
+
+    backend: Backend | None
+    source: str = ""
+    errors: tuple[FieldError, ...] = ()
+
+
+class Registry:
+    """The enabled backends in their order, and the one for sets that do not choose."""
+
+    def __init__(self, enabled: Sequence[Backend], default: str) -> None:
+        self._enabled = {backend.name: backend for backend in enabled}
+        if len(self._enabled) != len(enabled):
+            raise InvalidConfiguration(f"scheduler.profiles: a name occurs twice in {_listed(enabled)}")
+        chosen = self.find(default)
+        if chosen is None:
+            raise InvalidConfiguration(
+                f"scheduler.defaultProfileName: {default!r} is not among the enabled: {_listed(enabled)}"
+            )
+        self.default = chosen
+
+    @classmethod
+    def of(
+        cls, profiles: Sequence[str], default: str, *, third_parties: Sequence[Backend] = ()
+    ) -> "Registry":
+        """A registry of the named profiles; a profile is named by its backend or by a schedulerName of it."""
+        known: list[Backend] = [*(make() for make in BUILT_INS.values()), *third_parties]
+        enabled = []
+        for index, profile in enumerate(profiles):
+            backend = _find(profile, known) if profile else None
+            if backend is None:
+                raise InvalidConfiguration(
+                    f"scheduler.profiles[{index}].name: {profile!r} is no scheduler backend; "
+                    f"there are {_listed(known)}"
+                )
+            enabled.append(backend)
+        return cls(enabled, default)
+
+    @property
+    def enabled(self) -> tuple[Backend, ...]:
+        return tuple(self._enabled.values())
+
+    def get(self, name: str) -> Backend | None:
+        """The enabled backend of this name: the value of a gang's label."""
+        return self._enabled.get(name)
+
+    def find(self, name: str) -> Backend | None:
+        """The enabled backend that this backend name or schedulerName means."""
+        return self._enabled.get(name) or _find(name, self.enabled)
+
+    def select(self, cliqueset: PodCliqueSet) -> Selection:
+        """Who acts on the set: by annotation, else by the schedulerName of its roles, else the default."""
+        if wanted := cliqueset.annotations.get(SCHEDULER_BACKEND):
+            return self._chosen(wanted, ANNOTATION, f"metadata.annotations[{SCHEDULER_BACKEND}]")
+        asked = [
+            str(clique.spec.pod_spec.get("schedulerName") or "") for clique in cliqueset.template.cliques
+        ]
+        if not any(asked):
+            return Selection(self.default, DEFAULT)
+        path = "spec.template.cliques[{}].spec.podSpec.schedulerName"
+        chosen = [self.find(name) if name else self.default for name in asked]
+        unknown = [path.format(index) for index, backend in enumerate(chosen) if backend is None]
+        if unknown:
+            names = [name for name, backend in zip(asked, chosen, strict=True) if backend is None]
+            return Selection(None, SCHEDULER_NAME, tuple(map(self._not_enabled, unknown, names)))
+        other = next((index for index, backend in enumerate(chosen) if backend is not chosen[0]), None)
+        if other is not None:
+            message = (
+                f"is {asked[other]!r} but the first role's is {asked[0]!r}; all pods of a set have one "
+                f"scheduler (an empty name means {self.default.scheduler_name!r})"
+            )
+            return Selection(None, SCHEDULER_NAME, (FieldError(path.format(other), message),))
+        return Selection(chosen[0], SCHEDULER_NAME)
+
+    def _chosen(self, name: str, source: str, field: str) -> Selection:
+        backend = self.find(name)
+        return Selection(backend, source, () if backend else (self._not_enabled(field, name),))
+
+    def _not_enabled(self, field: str, name: str) -> FieldError:
+        return FieldError(field, f"{name!r}: {_NOT_ENABLED}; enabled are {_listed(self.enabled)}")
+
+
+def _find(name: str, backends: Sequence[Backend]) -> Backend | None:
+    by_name = (backend for backend in backends if backend.name == name)
+    by_match = (backend for backend in backends if backend.matches(name))
+    return next(by_name, None) or next(by_match, None)
+
+
+def _listed(backends: Sequence[Backend]) -> str:
+    return ", ".join(f"{backend.name} ({backend.scheduler_name})" for backend in backends)

@@ -1,0 +1,137 @@
+"""The shape of a gang as any scheduler sees it: who belongs where, and how far it is.
+
+Facts about gangs and pods only; nothing here knows a scheduler. Never reads the cluster, never decides.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from grove.api import labels
+from grove.api.gang import PodGang, PodGroup, TopologyConstraintGroup
+from grove.api.kinds import GANGS
+from grove.api.pod import Pod
+from grove.backends.base import Reading, Verdict
+from grove.errors import FieldError, InvalidInput, Unsupported
+from grove.meta import Manifest, owner_reference
+
+
+def owned_metadata(gang: PodGang, name: str) -> Manifest:
+    """The metadata of a scheduler object: beside the gang, found by its labels, gone with the gang."""
+    marks = {labels.MANAGED_BY: labels.MANAGER, labels.POD_GANG: gang.name}
+    if cliqueset := gang.labels.get(labels.PART_OF):
+        marks[labels.PART_OF] = cliqueset
+    return {
+        "name": name,
+        "namespace": gang.namespace,
+        "labels": marks,
+        "ownerReferences": [owner_reference(gang, GANGS.gvk)],
+    }
+
+
+def groups_by_podgroup(gang: PodGang) -> Mapping[str, TopologyConstraintGroup]:
+    """Which constraint group contains each podgroup; raises Unsupported when two groups claim one."""
+    known = {podgroup.name for podgroup in gang.spec.podgroups}
+    found: dict[str, TopologyConstraintGroup] = {}
+    for group in gang.spec.topology_constraint_group_configs:
+        for name in group.pod_group_names:
+            if name not in known:
+                raise Unsupported(
+                    f"gang {gang.key}: group {group.name!r} names podgroup {name!r}, which the gang lacks"
+                )
+            if name in found and found[name].name != group.name:
+                raise Unsupported(
+                    f"gang {gang.key}: podgroup {name!r} is in the groups {found[name].name!r} "
+                    f"and {group.name!r}; "
+                    "a podgroup can be in one"
+                )
+            found[name] = group
+    return found
+
+
+def podgroup_of(pod: Manifest, gang: PodGang) -> PodGroup:
+    """The podgroup that a pod fills, by its clique label."""
+    clique = _labels(pod).get(labels.POD_CLIQUE, "")
+    for podgroup in gang.spec.podgroups:
+        if podgroup.name == clique:
+            return podgroup
+    problem = f"{clique!r} is not a podgroup of gang {gang.key}" if clique else "is missing"
+    raise InvalidInput([FieldError(f"metadata.labels[{labels.POD_CLIQUE}]", problem)])
+
+
+def pod_index(pod: Manifest) -> int:
+    """The pod's place in its podgroup, by its index label."""
+    text = _labels(pod).get(labels.POD_INDEX, "")
+    if not text.isdigit():
+        raise InvalidInput([FieldError(f"metadata.labels[{labels.POD_INDEX}]", f"{text!r} is not an index")])
+    return int(text)
+
+
+def _labels(pod: Manifest) -> Mapping[str, str]:
+    return (pod.get("metadata") or {}).get("labels") or {}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a gang's pods are: what is placed, and of what is not, what holds it."""
+
+    wanted: int
+    placed: int
+    #: The podgroups that have fewer bound pods than they need.
+    lacking: frozenset[str]
+    #: The living pods of lacking podgroups that no node has yet.
+    pending: tuple[Pod, ...]
+    missing: int
+    gated: int
+
+    @property
+    def complete(self) -> bool:
+        return not self.lacking
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.placed} of {self.wanted} pods placed"
+
+    def waiting(self) -> Reading:
+        """Why nobody can say yet whether the gang fits."""
+        if self.missing:
+            there = self.wanted - self.missing
+            return Reading(Verdict.WAITING, "WaitingForPods", f"{there} of {self.wanted} pods exist.")
+        if self.gated:
+            return Reading(
+                Verdict.WAITING,
+                "SchedulingGated",
+                f"{self.sentence}; {self.gated} pods are held by scheduling gates.",
+            )
+        return Reading(
+            Verdict.WAITING, "WaitingForScheduler", f"{self.sentence}; the scheduler has not decided yet."
+        )
+
+
+def progress(gang: PodGang, pods: Sequence[Pod]) -> Progress:
+    """The gang's progress by its pods alone: the one signal that can also go back."""
+    living = [pod for pod in pods if pod.active and pod.namespace == gang.namespace]
+    there = Counter(pod.labels.get(labels.POD_CLIQUE, "") for pod in living)
+    bound = Counter(pod.labels.get(labels.POD_CLIQUE, "") for pod in living if pod.bound)
+    podgroups = gang.spec.podgroups
+    lacking = frozenset(each.name for each in podgroups if bound[each.name] < each.min_replicas)
+    pending = tuple(
+        pod for pod in living if not pod.bound and pod.labels.get(labels.POD_CLIQUE, "") in lacking
+    )
+    return Progress(
+        wanted=gang.minimum,
+        placed=sum(min(bound[each.name], each.min_replicas) for each in podgroups),
+        lacking=lacking,
+        pending=pending,
+        missing=sum(max(0, each.min_replicas - there[each.name]) for each in podgroups),
+        gated=sum(1 for pod in pending if pod.spec.scheduling_gates),
+    )
+
+
+def verdict_of(gang: PodGang, seen: Progress) -> Reading | None:
+    """What the pods alone decide; None when a reason must be looked for."""
+    if not gang.spec.podgroups:
+        return Reading(Verdict.WAITING, "WaitingForPods", "The gang lists no podgroups yet.")
+    if seen.complete:
+        return Reading(Verdict.SCHEDULED, "Scheduled", f"{seen.sentence}.")
+    return None
