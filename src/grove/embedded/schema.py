@@ -20,17 +20,20 @@ __all__ = ["OPAQUE", "Cause", "Node", "Schema", "builtin_schema", "custom_schema
 _META = ("apiVersion", "kind", "metadata")
 
 
-class Schema:
-    """One kind's schema. `kind` and `version` are named in decoding errors of built-in kinds."""
+def _no_references(reference: str) -> Manifest:
+    raise ValueError(f"a structural schema cannot use $ref ({reference})")
 
-    def __init__(
-        self, openapi: Manifest, resolver: Resolver, *, builtin: bool = False, kind: str = "", version: str = ""
-    ) -> None:
+
+class Schema:
+    """One kind's schema, prepared: a built-in kind's (with a resolver for its `$ref`s), or a CRD's (`custom`)."""
+
+    def __init__(self, openapi: Manifest, resolver: Resolver = _no_references, *, custom: bool = False) -> None:
         self.openapi = openapi
-        self.builtin = builtin
-        self._kind, self._version = kind, version
-        compiler = Compiler(resolver, builtin=builtin, object_meta=object_meta)
-        self.root: Node = compiler.root(openapi)
+        self.builtin = not custom
+        names = openapi.get("x-kubernetes-group-version-kind") or [{}]
+        self._kind: str = names[0].get("kind", "Object")
+        self._version: str = names[0].get("version", "")
+        self.root: Node = Compiler(resolver, builtin=self.builtin, object_meta=object_meta).root(openapi)
 
     def default(self, obj: Manifest) -> None:
         """Fills in defaults; a null where null is not allowed counts as absent."""
@@ -89,16 +92,12 @@ def builtin_schema(minor: str, group: str, version: str, kind: str) -> Schema | 
     openapi = data.schema_of(minor, group, version, kind)
     if openapi is None:
         return None
-    return Schema(openapi, builtin_resolver(minor), builtin=True, kind=kind, version=version)
+    return Schema(openapi, builtin_resolver(minor))
 
 
 def custom_schema(openapi: Manifest) -> Schema:
-    """The schema of one version of a CRD (`spec.versions[].schema.openAPIV3Schema`); it has no `$ref`s."""
-
-    def refuse(reference: str) -> Manifest:
-        raise ValueError(f"a structural schema cannot use $ref ({reference})")
-
-    return Schema(openapi, refuse)
+    """The schema of one version of a CRD (`spec.versions[].schema.openAPIV3Schema`)."""
+    return Schema(openapi, custom=True)
 
 
 def _default(value: Any, node: Node) -> None:
