@@ -1,0 +1,69 @@
+"""The one client of an API server: every verb, on any transport.
+
+Promises typed errors (`grove.errors`) and typed answers: `type` is a View, or `dict` for plain mappings.
+Keeps no cache and starts no task. The verbs themselves are in `reading` and `writing`.
+"""
+
+from collections.abc import Sequence
+
+from grove import __version__
+from grove.kube import discovery
+from grove.kube.discovery import Discovery, VersionInfo
+from grove.kube.exchange import Call, Exchange
+from grove.kube.limiter import Limiter
+from grove.kube.reading import Listing, Reads
+from grove.kube.retry import RetryPolicy
+from grove.kube.transport import Response, Transport
+from grove.kube.watch import WatchEvent
+from grove.kube.writing import Writes, Written
+
+__all__ = ["Client", "Discovery", "Listing", "VersionInfo", "WatchEvent", "Written"]
+
+
+class Client(Reads, Writes):
+    """Speaks to one API server; the limiter is generous unless given, and `Limiter.off()` means none."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        limiter: Limiter | None = None,
+        retries: RetryPolicy | None = None,
+        field_manager: str = "grove-operator",
+        user_agent: str = f"grove-operator/{__version__}",
+    ) -> None:
+        self._manager = (("fieldManager", field_manager),)
+        self._exchange = Exchange(
+            transport,
+            limiter=limiter if limiter is not None else Limiter(),
+            retries=retries if retries is not None else RetryPolicy(),
+            user_agent=user_agent,
+        )
+
+    async def raw(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        body: bytes | None = None,
+        content_type: str = "",
+        accept: str = "*/*",
+        timeout: float | None = None,
+    ) -> Response:
+        """Any request, undecoded; an answer of 300 and above is raised as with every other verb."""
+        idempotent = method in ("GET", "HEAD", "PUT", "DELETE")
+        call = Call(method, path, tuple(query), body, content_type, accept, idempotent)
+        return await self._exchange.answer(call, timeout=timeout)
+
+    async def discover(self) -> Discovery:
+        """What the cluster serves now."""
+        return await discovery.discover(self._exchange)
+
+    async def version(self) -> VersionInfo:
+        """The server's version."""
+        return await discovery.version(self._exchange)
+
+    async def close(self) -> None:
+        """Close the transport."""
+        await self._exchange.close()

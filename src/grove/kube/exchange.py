@@ -1,0 +1,112 @@
+"""One request as the verbs see it: limited, retried where that is safe, answered or raised as a typed error.
+
+Sleeps only through `asyncio.sleep`. Knows no kinds and decodes no objects.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
+
+from grove.errors import ApiError
+from grove.kube.failure import error_from_answer
+from grove.kube.limiter import Limiter
+from grove.kube.retry import RetryPolicy
+from grove.kube.transport import Response, Stream, Transport
+
+log = logging.getLogger(__name__)
+
+JSON: Final = "application/json"
+_REMEMBERED_WARNINGS: Final = 256
+
+
+class Call(NamedTuple):
+    """What is asked of the server."""
+
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    body: bytes | None = None
+    content_type: str = ""
+    accept: str = JSON
+    #: Whether doing it twice is as good as doing it once.
+    idempotent: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+class Exchange:
+    """The way from verbs to a transport."""
+
+    def __init__(
+        self, transport: Transport, *, limiter: Limiter, retries: RetryPolicy, user_agent: str
+    ) -> None:
+        self._transport = transport
+        self._limiter = limiter
+        self._retries = retries
+        self._user_agent = user_agent
+        self._headers: dict[tuple[str, str], Mapping[str, str]] = {}
+        self._warned: set[str] = set()
+
+    async def answer(self, call: Call, *, timeout: float | None = None) -> Response:
+        """The server's answer below 300; all else is raised, after the retries that the policy allows."""
+        headers = self._headers_of(call)
+        attempt, spent = 1, 0.0
+        while True:
+            await self._limiter.acquire()
+            try:
+                return await self._attempt(call, headers, timeout)
+            except ApiError as failure:
+                wait = self._retries.wait(attempt, failure, idempotent=call.idempotent, spent=spent)
+                if wait is None:
+                    raise
+                log.debug(
+                    "request is tried again",
+                    extra={"request": str(call), "attempt": attempt, "wait": wait, "failure": str(failure)},
+                )
+            attempt += 1
+            spent += wait
+            await asyncio.sleep(wait)
+
+    @asynccontextmanager
+    async def stream(self, call: Call) -> AsyncIterator[Stream]:
+        """An answer below 300 that is read as it comes; one attempt."""
+        await self._limiter.acquire()
+        opened = self._transport.stream(call.path, query=call.query, headers=self._headers_of(call))
+        async with opened as stream:
+            if stream.status >= 300:
+                raise error_from_answer(str(call), stream.status, stream.headers, await stream.body())
+            yield stream
+
+    async def close(self) -> None:
+        """Close the transport."""
+        await self._transport.close()
+
+    async def _attempt(self, call: Call, headers: Mapping[str, str], timeout: float | None) -> Response:
+        response = await self._transport.send(
+            call.method, call.path, query=call.query, headers=headers, body=call.body, timeout=timeout
+        )
+        if response.status >= 300:
+            raise error_from_answer(str(call), response.status, response.headers, response.body)
+        warning = response.headers.get("Warning")
+        if warning:
+            self._warn(call, warning)
+        return response
+
+    def _headers_of(self, call: Call) -> Mapping[str, str]:
+        key = (call.content_type, call.accept)
+        known = self._headers.get(key)
+        if known is None:
+            known = {"Accept": call.accept, "User-Agent": self._user_agent, "Accept-Encoding": "identity"}
+            if call.content_type:
+                known = {**known, "Content-Type": call.content_type}
+            self._headers[key] = known
+        return known
+
+    def _warn(self, call: Call, warning: str) -> None:
+        """The server warns about deprecated or unknown fields with each write; say each thing once."""
+        if warning not in self._warned and len(self._warned) < _REMEMBERED_WARNINGS:
+            self._warned.add(warning)
+            log.warning("the API server warns", extra={"request": str(call), "warning": warning})
