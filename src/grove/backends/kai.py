@@ -141,7 +141,7 @@ def _optional_podgroup(gang: PodGang, podgroup: PodGroup, context: Context) -> M
     if any(each.required for each in shared if each) and len(gang.spec.podgroups) > 1:
         raise Unsupported(
             f"gang {gang.key}: podgroup {podgroup.name!r} has minReplicas 0, so KAI cannot hold it to "
-            "the topology domain of the others; give it minReplicas 1 or remove the required constraint that it shares"
+            "the topology domain of the others; give it minReplicas 1 or remove the constraint"
         )
     own = podgroup.topology_constraint or shared[1] or shared[0]
     return _object(gang, _podgroup_name(gang, podgroup), _spec(gang, 1, context) | _constraint(gang, own))

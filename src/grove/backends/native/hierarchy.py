@@ -1,7 +1,7 @@
 """The tree of a gang for CompositePodGroups, and the template that each node of it points to.
 
-A Workload takes at most eight templates in a list, while a gang may have more podgroups: those of one kind then
-share a template. Nothing reads a template back, so what exceeds the limit shares the last one.
+A Workload takes at most eight templates in a list, while a gang may have more podgroups: those of one kind
+then share a template. Nothing reads a template back, so what exceeds the limit shares the last one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
