@@ -1,24 +1,51 @@
 """PodClique: the pods of one role."""
 
+from typing import Annotated
+
+import msgspec
+
+from grove.api.schema import POD_SPEC, VERBATIM, Int32, Int64, Time, says
 from grove.meta import Condition, Manifest, Object, View
 
 
 class AutoScalingConfig(View):
-    """How a role is scaled by load."""
+    """How a role or group is scaled by load; becomes a HorizontalPodAutoscaler."""
 
-    min_replicas: int | None = None
-    max_replicas: int = 0
-    metrics: tuple[Manifest, ...] = ()
+    min_replicas: Annotated[Int32 | None, says("Lower bound; the replicas when omitted.", minimum=0)] = None
+    max_replicas: Annotated[Int32, says("Upper bound.", required=True, minimum=1)] = 0
+    metrics: Annotated[
+        tuple[Manifest, ...],
+        says(
+            "Metrics of autoscaling/v2, kept as written; CPU at 80% when omitted.",
+            schema={"type": "array", "x-kubernetes-list-type": "atomic", "items": VERBATIM},
+        ),
+    ] = ()
 
 
 class PodCliqueSpec(View):
-    role_name: str = ""
+    """What the pods of one role are and how many of them there must be."""
+
+    role_name: Annotated[
+        str, says("The role's name, unique within the set; cannot be changed.", max_length=253)
+    ] = ""
     #: Verbatim: a field that a newer Kubernetes adds must survive.
-    pod_spec: Manifest = {}
-    replicas: int = 1
-    min_available: int | None = None
-    starts_after: tuple[str, ...] = ()
-    auto_scaling_config: AutoScalingConfig | None = None
+    pod_spec: Annotated[
+        Manifest,
+        says("The pods, as core/v1 PodSpec; every field is kept as written.", required=True, schema=POD_SPEC),
+    ] = msgspec.field(default_factory=dict)
+    replicas: Annotated[Int32, says("How many pods; 0 puts the role to sleep.", default=1, minimum=0)] = 1
+    min_available: Annotated[
+        Int32 | None,
+        says(
+            "How many pods the gang cannot do without; all replicas when omitted. Cannot be changed.",
+            minimum=0,
+        ),
+    ] = None
+    starts_after: Annotated[
+        tuple[Annotated[str, says(max_length=253)], ...],
+        says("Cliques whose pods must be ready first; in a set, names of its cliques."),
+    ] = ()
+    auto_scaling_config: Annotated[AutoScalingConfig | None, says("Scale this role by load.")] = None
 
     @property
     def minimum(self) -> int:
@@ -29,41 +56,61 @@ class PodCliqueSpec(View):
 class LastError(View):
     """An error as clients of the incumbent read it."""
 
-    code: str = ""
-    description: str = ""
-    observed_at: str = ""
+    code: Annotated[str, says("Stable code of the error.", required=True)] = ""
+    description: Annotated[str, says("What happened, for people.", required=True)] = ""
+    observed_at: Annotated[Time, says("When it was seen.", required=True)] = ""
 
 
 class PodsSelectedToUpdate(View):
-    current: str = ""
-    completed: tuple[str, ...] = ()
+    """Which ready pods an update has replaced and which one it replaces now."""
+
+    current: Annotated[str, says("The pod being replaced.", required=True)] = ""
+    completed: Annotated[tuple[str, ...], says("Pods already replaced.")] = ()
 
 
 class PodCliqueUpdateProgress(View):
-    update_started_at: str | None = None
-    update_ended_at: str | None = None
-    pod_clique_set_generation_hash: str = ""
-    pod_template_hash: str = ""
-    ready_pods_selected_to_update: PodsSelectedToUpdate | None = None
+    """How far the update of a clique has come."""
+
+    update_started_at: Annotated[Time | None, says("When the update began.")] = None
+    update_ended_at: Annotated[Time | None, says("When nothing was left to do.")] = None
+    pod_clique_set_generation_hash: Annotated[
+        str, says("Hash of the set's templates this update leads to.", required=True)
+    ] = ""
+    pod_template_hash: Annotated[
+        str, says("Hash of the pod template this update leads to.", required=True)
+    ] = ""
+    ready_pods_selected_to_update: Annotated[
+        PodsSelectedToUpdate | None, says("Ready pods, replaced one at a time.")
+    ] = None
 
 
 class PodCliqueStatus(View):
-    observed_generation: int | None = None
-    last_errors: tuple[LastError, ...] = ()
-    replicas: int = 0
-    ready_replicas: int = 0
-    updated_replicas: int = 0
-    schedule_gated_replicas: int = 0
-    scheduled_replicas: int = 0
-    hpa_pod_selector: str | None = None
-    conditions: tuple[Condition, ...] = ()
-    current_pod_clique_set_generation_hash: str | None = None
-    current_pod_template_hash: str | None = None
-    update_progress: PodCliqueUpdateProgress | None = None
+    """What was last seen of a clique's pods."""
+
+    observed_generation: Annotated[Int64 | None, says("Generation this status belongs to.")] = None
+    last_errors: Annotated[tuple[LastError, ...], says("Errors of the last incomplete attempt.")] = ()
+    replicas: Annotated[Int32, says("Pods that exist and are not terminating.")] = 0
+    ready_replicas: Annotated[Int32, says("Pods that are ready.", default=0)] = 0
+    updated_replicas: Annotated[Int32, says("Pods made from the current template.", default=0)] = 0
+    schedule_gated_replicas: Annotated[Int32, says("Pods still behind a scheduling gate.", default=0)] = 0
+    scheduled_replicas: Annotated[Int32, says("Pods bound to a node.", default=0)] = 0
+    hpa_pod_selector: Annotated[
+        str | None, says("Label selector of the pods, for the scale subresource.")
+    ] = None
+    conditions: Annotated[tuple[Condition, ...], says("PodCliqueScheduled and MinAvailableBreached.")] = ()
+    current_pod_clique_set_generation_hash: Annotated[
+        str | None, says("Hash of the set's templates that is fully rolled out here.")
+    ] = None
+    current_pod_template_hash: Annotated[
+        str | None, says("Hash of the pod template that is fully rolled out.")
+    ] = None
+    update_progress: Annotated[
+        PodCliqueUpdateProgress | None, says("The update under way or last finished.")
+    ] = None
 
 
 class PodClique(Object):
     """The pods of one role of one replica of a set."""
 
-    spec: PodCliqueSpec = PodCliqueSpec()
-    status: PodCliqueStatus = PodCliqueStatus()
+    spec: Annotated[PodCliqueSpec, says("What the pods are.", required=True)] = PodCliqueSpec()
+    status: Annotated[PodCliqueStatus, says("What was last seen.")] = PodCliqueStatus()

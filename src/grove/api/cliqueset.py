@@ -1,123 +1,250 @@
 """PodCliqueSet: what a user writes; one description of a multi-role workload."""
 
+from typing import Annotated
+
+import msgspec
+
 from grove.api.clique import AutoScalingConfig, LastError, PodCliqueSpec
+from grove.api.schema import DNS_LABEL, MAX_CLIQUES, MAX_GROUPS, VERBATIM, Int32, Int64, Time, says
 from grove.api.topology import TopologyConstraint
 from grove.meta import Condition, Manifest, Object, View
 
 ANY_ORDER = "CliqueStartupTypeAnyOrder"
 IN_ORDER = "CliqueStartupTypeInOrder"
 EXPLICIT = "CliqueStartupTypeExplicit"
+STARTUP_TYPES = (ANY_ORDER, IN_ORDER, EXPLICIT)
+
+ROLLING_RECREATE = "RollingRecreate"
+ON_DELETE = "OnDelete"
+
+ALL_REPLICAS = "AllReplicas"
+PER_REPLICA = "PerReplica"
+
+#: The name of a clique or group: part of the names of pods, hence a DNS label.
+Label = Annotated[str, says(min_length=1, max_length=63, pattern=DNS_LABEL)]
 
 
 class ResourceSharingFilter(View):
-    child_clique_names: tuple[str, ...] = ()
-    child_scaling_group_names: tuple[str, ...] = ()
+    """Which children of the level share the claim; without names, all of them."""
+
+    child_clique_names: Annotated[tuple[str, ...], says("Cliques that share it.")] = ()
+    child_scaling_group_names: Annotated[tuple[str, ...], says("Scaling groups that share it.")] = ()
 
 
 class ResourceSharing(View):
     """A device claim that several pods share."""
 
-    name: str = ""
-    namespace: str = ""
-    scope: str = ""
-    filter: ResourceSharingFilter | None = None
+    name: Annotated[
+        str, says("A resource claim template of the set, or one in the cluster.", required=True)
+    ] = ""
+    namespace: Annotated[str, says("Namespace of a template in the cluster; the set's when omitted.")] = ""
+    scope: Annotated[
+        str,
+        says("One claim for all replicas or one for each.", required=True, enum=[ALL_REPLICAS, PER_REPLICA]),
+    ] = ""
+    filter: Annotated[ResourceSharingFilter | None, says("Who shares it; everyone when omitted.")] = None
 
 
 class ResourceClaimTemplate(View):
-    name: str = ""
-    template_spec: Manifest = {}
+    """A device claim that the set's pods can share."""
+
+    name: Annotated[str, says("Name by which resourceSharing refers to it.", required=True)] = ""
+    template_spec: Annotated[
+        Manifest,
+        says(
+            "As resource.k8s.io/v1 ResourceClaimTemplateSpec, kept as written.",
+            required=True,
+            schema=VERBATIM,
+        ),
+    ] = msgspec.field(default_factory=dict)
 
 
 class HeadlessServiceConfig(View):
-    publish_not_ready_addresses: bool = True
+    """The service by which the pods of a replica find each other."""
+
+    publish_not_ready_addresses: Annotated[
+        bool, says("Whether pods are found before they are ready.", default=True)
+    ] = True
 
 
 class PodCliqueTemplate(View):
     """One role: its name, the metadata of its pods and its spec."""
 
-    name: str = ""
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    topology_constraint: TopologyConstraint | None = None
-    resource_sharing: tuple[ResourceSharing, ...] = ()
-    spec: PodCliqueSpec = PodCliqueSpec()
+    name: Annotated[Label, says("The role's clique; part of its pods' names.", required=True)] = ""
+    labels: Annotated[dict[str, str], says("Labels of the clique and its pods.")] = msgspec.field(
+        default_factory=dict
+    )
+    annotations: Annotated[dict[str, str], says("Annotations of the clique and its pods.")] = msgspec.field(
+        default_factory=dict
+    )
+    topology_constraint: Annotated[TopologyConstraint | None, says("Packing of this role.")] = None
+    resource_sharing: Annotated[
+        tuple[ResourceSharing, ...], says("Device claims that its pods share.", omit=("filter",))
+    ] = ()
+    spec: Annotated[
+        PodCliqueSpec,
+        says(
+            "The pods.",
+            required=True,
+            narrow={"minAvailable": {"minimum": 1}, "startsAfter": {"maxItems": MAX_CLIQUES}},
+        ),
+    ] = PodCliqueSpec()
 
 
 class ScalingGroupConfig(View):
     """Roles that are scaled together."""
 
-    name: str = ""
-    clique_names: tuple[str, ...] = ()
-    annotations: dict[str, str] = {}
-    replicas: int | None = None
-    min_available: int | None = None
-    scale_config: AutoScalingConfig | None = None
-    resource_sharing: tuple[ResourceSharing, ...] = ()
-    topology_constraint: TopologyConstraint | None = None
+    name: Annotated[Label, says("The group's name; part of its pods' names.", required=True)] = ""
+    clique_names: Annotated[
+        tuple[Annotated[str, says(max_length=63)], ...],
+        says("Its roles; a role belongs to one group at most.", required=True, max_items=MAX_CLIQUES),
+    ] = ()
+    annotations: Annotated[dict[str, str], says("Annotations of the scaling group.")] = msgspec.field(
+        default_factory=dict
+    )
+    replicas: Annotated[
+        Int32 | None, says("How many copies of the group; 0 puts it to sleep.", default=1, minimum=0)
+    ] = None
+    min_available: Annotated[
+        Int32 | None,
+        says("Copies that the base gang needs; the others are gangs of their own.", default=1, minimum=1),
+    ] = None
+    scale_config: Annotated[AutoScalingConfig | None, says("Scale the group by load.")] = None
+    resource_sharing: Annotated[
+        tuple[ResourceSharing, ...],
+        says("Device claims that its pods share.", omit=("filter.childScalingGroupNames",)),
+    ] = ()
+    topology_constraint: Annotated[TopologyConstraint | None, says("Packing of one copy of the group.")] = (
+        None
+    )
 
 
 class PodCliqueSetTemplate(View):
-    cliques: tuple[PodCliqueTemplate, ...] = ()
-    clique_startup_type: str = ANY_ORDER
-    priority_class_name: str = ""
-    headless_service_config: HeadlessServiceConfig | None = None
-    topology_constraint: TopologyConstraint | None = None
-    termination_delay: str | None = None
-    resource_claim_templates: tuple[ResourceClaimTemplate, ...] = ()
-    resource_sharing: tuple[ResourceSharing, ...] = ()
-    pod_clique_scaling_groups: tuple[ScalingGroupConfig, ...] = ()
+    """What one replica of the set is made of."""
+
+    cliques: Annotated[
+        tuple[PodCliqueTemplate, ...],
+        says(
+            "The roles.",
+            required=True,
+            min_items=1,
+            max_items=MAX_CLIQUES,
+            list_type="map",
+            map_keys=["name"],
+        ),
+    ] = ()
+    clique_startup_type: Annotated[
+        str,
+        says(
+            "Whether pods start in any order, in the order of the list, or as startsAfter says.",
+            default=ANY_ORDER,
+            enum=list(STARTUP_TYPES),
+        ),
+    ] = ANY_ORDER
+    priority_class_name: Annotated[str, says("PriorityClass of the gangs.")] = ""
+    headless_service_config: Annotated[HeadlessServiceConfig | None, says("How pods find each other.")] = None
+    topology_constraint: Annotated[TopologyConstraint | None, says("Packing of a whole replica.")] = None
+    termination_delay: Annotated[
+        str | None,
+        says("How long a replica may miss pods it cannot do without, such as 4h0m0s (the default)."),
+    ] = None
+    resource_claim_templates: Annotated[
+        tuple[ResourceClaimTemplate, ...], says("Device claims to share.")
+    ] = ()
+    resource_sharing: Annotated[
+        tuple[ResourceSharing, ...], says("Device claims that the pods of a replica or of the set share.")
+    ] = ()
+    pod_clique_scaling_groups: Annotated[
+        tuple[ScalingGroupConfig, ...],
+        says("Roles that are scaled together.", max_items=MAX_GROUPS, list_type="map", map_keys=["name"]),
+    ] = ()
 
 
 class UpdateStrategy(View):
-    type: str = "RollingRecreate"
+    """How a changed template reaches the pods."""
+
+    type: Annotated[
+        str,
+        says(
+            "Replace replica after replica, or leave deleting pods to the user.",
+            default=ROLLING_RECREATE,
+            enum=[ROLLING_RECREATE, ON_DELETE],
+        ),
+    ] = ROLLING_RECREATE
 
 
 class PodCliqueSetSpec(View):
-    replicas: int = 0
-    update_strategy: UpdateStrategy | None = None
-    template: PodCliqueSetTemplate = PodCliqueSetTemplate()
+    """How many replicas, of what, and how they are updated."""
+
+    replicas: Annotated[Int32, says("How many copies of the whole workload.", default=0, minimum=0)] = 0
+    update_strategy: Annotated[UpdateStrategy | None, says("RollingRecreate when omitted.")] = None
+    template: Annotated[PodCliqueSetTemplate, says("One replica.", required=True)] = PodCliqueSetTemplate()
 
 
 class CurrentlyUpdating(View):
-    replica_index: int = 0
-    update_started_at: str | None = None
-    update_ended_at: str | None = None
+    """A replica that is being replaced."""
+
+    replica_index: Annotated[Int32, says("Index of the replica.", required=True)] = 0
+    update_started_at: Annotated[Time | None, says("When its turn began.")] = None
+    update_ended_at: Annotated[Time | None, says("When its turn was over.")] = None
 
 
 class PodCliqueSetUpdateProgress(View):
-    update_started_at: str | None = None
-    update_ended_at: str | None = None
-    updated_pod_cliques_count: int = 0
-    total_pod_cliques_count: int = 0
-    updated_pod_clique_scaling_groups_count: int = 0
-    total_pod_clique_scaling_groups_count: int = 0
-    currently_updating: tuple[CurrentlyUpdating, ...] = ()
+    """How far the update of a set has come."""
+
+    update_started_at: Annotated[Time | None, says("When the update began.")] = None
+    update_ended_at: Annotated[Time | None, says("When nothing was left to do.")] = None
+    updated_pod_cliques_count: Annotated[
+        Int32, says("Standalone cliques that are up to date.", default=0)
+    ] = 0
+    total_pod_cliques_count: Annotated[Int32, says("Standalone cliques in all.", default=0)] = 0
+    updated_pod_clique_scaling_groups_count: Annotated[
+        Int32, says("Scaling groups that are up to date.", default=0)
+    ] = 0
+    total_pod_clique_scaling_groups_count: Annotated[Int32, says("Scaling groups in all.", default=0)] = 0
+    currently_updating: Annotated[tuple[CurrentlyUpdating, ...], says("Replicas being replaced now.")] = ()
 
 
 class PodGangSummary(View):
-    name: str = ""
-    phase: str = ""
-    conditions: tuple[Condition, ...] = ()
+    """One gang of the set, in short."""
+
+    name: Annotated[str, says("The PodGang.", required=True)] = ""
+    phase: Annotated[
+        str,
+        says("Its phase.", required=True, enum=["Pending", "Starting", "Running", "Failed", "Succeeded"]),
+    ] = ""
+    conditions: Annotated[tuple[Condition, ...], says("Its conditions.")] = ()
 
 
 class PodCliqueSetStatus(View):
-    observed_generation: int | None = None
-    conditions: tuple[Condition, ...] = ()
-    last_errors: tuple[LastError, ...] = ()
-    replicas: int = 0
-    updated_replicas: int = 0
-    available_replicas: int = 0
-    hpa_pod_selector: str | None = None
-    pod_gang_statuses: tuple[PodGangSummary, ...] = ()
-    current_generation_hash: str | None = None
-    update_progress: PodCliqueSetUpdateProgress | None = None
+    """What was last seen of the whole workload."""
+
+    observed_generation: Annotated[Int64 | None, says("Generation this status belongs to.")] = None
+    conditions: Annotated[
+        tuple[Condition, ...], says("Accepted, Available and TopologyLevelsUnavailable.")
+    ] = ()
+    last_errors: Annotated[tuple[LastError, ...], says("Errors of the last incomplete attempt.")] = ()
+    replicas: Annotated[Int32, says("Replicas that should exist.")] = 0
+    updated_replicas: Annotated[Int32, says("Replicas made from the current template.", default=0)] = 0
+    available_replicas: Annotated[Int32, says("Replicas with enough ready pods everywhere.", default=0)] = 0
+    scheduled_replicas: Annotated[Int32, says("Replicas whose base gang has been placed.")] = 0
+    hpa_pod_selector: Annotated[
+        str | None, says("Label selector of the pods, for the scale subresource.")
+    ] = None
+    pod_gang_statuses: Annotated[tuple[PodGangSummary, ...], says("The set's gangs, in short.")] = ()
+    current_generation_hash: Annotated[
+        str | None, says("Hash of the templates that should be rolled out.")
+    ] = None
+    update_progress: Annotated[
+        PodCliqueSetUpdateProgress | None, says("The update under way or last finished.")
+    ] = None
 
 
 class PodCliqueSet(Object):
     """One description of a multi-role workload; each replica is scheduled as a whole."""
 
-    spec: PodCliqueSetSpec = PodCliqueSetSpec()
-    status: PodCliqueSetStatus = PodCliqueSetStatus()
+    spec: Annotated[PodCliqueSetSpec, says("What is wanted.", required=True)] = PodCliqueSetSpec()
+    status: Annotated[PodCliqueSetStatus, says("What was last seen.")] = PodCliqueSetStatus()
 
     @property
     def template(self) -> PodCliqueSetTemplate:

@@ -1,26 +1,47 @@
 """PodGang: what must be placed together or not at all; the one intermediate representation."""
 
-from grove.meta import Condition, Object, View
+from typing import Annotated, Final
+
+from grove.api import conditions
+from grove.api.schema import Int32, says
+from grove.meta import Condition, Manifest, Object, View
 
 PENDING = "Pending"
 STARTING = "Starting"
 RUNNING = "Running"
 
+#: What a gang says of itself before anybody has written its status.
+NEWBORN_STATUS: Final[Manifest] = {
+    "phase": PENDING,
+    "conditions": [
+        {
+            "type": conditions.INITIALIZED,
+            "status": "False",
+            "reason": conditions.PODS_CREATION_PENDING,
+            "message": "The gang's pods do not all exist yet.",
+        }
+    ],
+}
+
 
 class NamespacedName(View):
-    namespace: str = ""
-    name: str = ""
+    """Where an object lives."""
+
+    namespace: Annotated[str, says("Its namespace.", required=True)] = ""
+    name: Annotated[str, says("Its name.", required=True)] = ""
 
 
 class GangPack(View):
     """A pack constraint in node label keys, ready for a scheduler."""
 
-    required: str | None = None
-    preferred: str | None = None
+    required: Annotated[str | None, says("Node label whose value the pods must share.")] = None
+    preferred: Annotated[str | None, says("Node label whose value the pods should share.")] = None
 
 
 class GangTopologyConstraint(View):
-    pack_constraint: GangPack | None = None
+    """Where the pods sit relative to one another."""
+
+    pack_constraint: Annotated[GangPack | None, says("Node labels to pack by.")] = None
 
     @property
     def required(self) -> str | None:
@@ -34,40 +55,59 @@ class GangTopologyConstraint(View):
 class PodGroup(View):
     """The pods of one role within a gang and how many of them it cannot do without."""
 
-    name: str
-    pod_references: tuple[NamespacedName, ...] = ()
-    min_replicas: int = 0
-    topology_constraint: GangTopologyConstraint | None = None
+    name: Annotated[str, says("The clique's name.", required=True)]
+    pod_references: Annotated[
+        tuple[NamespacedName, ...],
+        says("Its pods; empty until all of them exist.", required=True, list_type="atomic"),
+    ] = ()
+    min_replicas: Annotated[Int32, says("Pods that must be placed together.", required=True, minimum=0)] = 0
+    topology_constraint: Annotated[GangTopologyConstraint | None, says("Packing of this group alone.")] = None
 
 
 class TopologyConstraintGroup(View):
     """Podgroups that share a pack constraint."""
 
-    name: str
-    pod_group_names: tuple[str, ...] = ()
-    topology_constraint: GangTopologyConstraint | None = None
+    name: Annotated[str, says("Name of the group of podgroups.", required=True)]
+    pod_group_names: Annotated[
+        tuple[str, ...], says("Its podgroups.", required=True, list_type="atomic")
+    ] = ()
+    topology_constraint: Annotated[GangTopologyConstraint | None, says("Packing of these podgroups.")] = None
 
 
 class PodGangSpec(View):
+    """What belongs together and how it should be placed."""
+
     #: Lower-case on the wire: `podgroups`.
-    podgroups: tuple[PodGroup, ...] = ()
-    topology_constraint: GangTopologyConstraint | None = None
-    topology_constraint_group_configs: tuple[TopologyConstraintGroup, ...] = ()
-    priority_class_name: str = ""
-    reuse_reservation_ref: NamespacedName | None = None
+    podgroups: Annotated[
+        tuple[PodGroup, ...],
+        says("The roles of the gang.", required=True, list_type="map", map_keys=["name"]),
+    ] = ()
+    topology_constraint: Annotated[GangTopologyConstraint | None, says("Packing of the whole gang.")] = None
+    topology_constraint_group_configs: Annotated[
+        tuple[TopologyConstraintGroup, ...],
+        says("Packing of some podgroups together.", list_type="map", map_keys=["name"]),
+    ] = ()
+    priority_class_name: Annotated[str, says("PriorityClass of the gang.")] = ""
+    reuse_reservation_ref: Annotated[
+        NamespacedName | None, says("A gang whose place this one may take over, as a hint to the scheduler.")
+    ] = None
 
 
 class PodGangStatus(View):
-    phase: str = ""
-    conditions: tuple[Condition, ...] = ()
-    placement_score: float | None = None
+    """What became of the gang, and why."""
+
+    phase: Annotated[str, says("Pending, Starting or Running.", required=True, default=PENDING)] = ""
+    conditions: Annotated[tuple[Condition, ...], says("The gang's story; see the table of conditions.")] = ()
+    placement_score: Annotated[
+        float | None, says("How good the placement is, 1.0 being the best, where the scheduler says so.")
+    ] = None
 
 
 class PodGang(Object):
     """What must be placed together or not at all."""
 
-    spec: PodGangSpec = PodGangSpec()
-    status: PodGangStatus = PodGangStatus()
+    spec: Annotated[PodGangSpec, says("What belongs together.", required=True)] = PodGangSpec()
+    status: Annotated[PodGangStatus, says("What became of it.", default=NEWBORN_STATUS)] = PodGangStatus()
 
     @property
     def minimum(self) -> int:

@@ -1,13 +1,23 @@
 """PodCliqueScalingGroup: cliques that are scaled together."""
 
+from typing import Annotated
+
 from grove.api.clique import LastError
+from grove.api.schema import Int32, Int64, Time, says
 from grove.meta import Condition, Object, View
 
 
 class PodCliqueScalingGroupSpec(View):
-    replicas: int = 1
-    min_available: int | None = None
-    clique_names: tuple[str, ...] = ()
+    """How many copies of the group there are and what it is made of."""
+
+    replicas: Annotated[
+        Int32, says("How many copies of the group; 0 puts it to sleep.", default=1, minimum=0)
+    ] = 1
+    min_available: Annotated[
+        Int32 | None,
+        says("Copies that belong to the base gang; the others are gangs of their own.", default=1),
+    ] = None
+    clique_names: Annotated[tuple[str, ...], says("The cliques of the group.", required=True)] = ()
 
     @property
     def minimum(self) -> int:
@@ -16,34 +26,58 @@ class PodCliqueScalingGroupSpec(View):
 
 
 class ReplicaIndicesSelectedToUpdate(View):
-    current: int = 0
-    completed: tuple[int, ...] = ()
+    """Which ready replicas an update has replaced and which one it replaces now."""
+
+    current: Annotated[Int32, says("The replica being replaced.", required=True)] = 0
+    completed: Annotated[tuple[Int32, ...], says("Replicas already replaced.")] = ()
 
 
 class PodCliqueScalingGroupUpdateProgress(View):
-    update_started_at: str | None = None
-    update_ended_at: str | None = None
-    pod_clique_set_generation_hash: str = ""
-    updated_pod_cliques_count: int = 0
-    total_pod_cliques_count: int = 0
-    ready_replica_indices_selected_to_update: ReplicaIndicesSelectedToUpdate | None = None
+    """How far the update of a scaling group has come."""
+
+    update_started_at: Annotated[Time | None, says("When the update began.", required=True)] = None
+    update_ended_at: Annotated[Time | None, says("When nothing was left to do.")] = None
+    pod_clique_set_generation_hash: Annotated[
+        str, says("Hash of the set's templates this update leads to.", required=True)
+    ] = ""
+    updated_pod_cliques_count: Annotated[Int32, says("Cliques that are up to date.", default=0)] = 0
+    total_pod_cliques_count: Annotated[Int32, says("Cliques in all.", default=0)] = 0
+    ready_replica_indices_selected_to_update: Annotated[
+        ReplicaIndicesSelectedToUpdate | None, says("Ready replicas, replaced one at a time.")
+    ] = None
 
 
 class PodCliqueScalingGroupStatus(View):
-    observed_generation: int | None = None
-    last_errors: tuple[LastError, ...] = ()
-    replicas: int = 0
-    available_replicas: int = 0
-    scheduled_replicas: int = 0
-    updated_replicas: int = 0
-    selector: str | None = None
-    conditions: tuple[Condition, ...] = ()
-    current_pod_clique_set_generation_hash: str | None = None
-    update_progress: PodCliqueScalingGroupUpdateProgress | None = None
+    """What was last seen of a scaling group."""
+
+    observed_generation: Annotated[Int64 | None, says("Generation this status belongs to.")] = None
+    last_errors: Annotated[tuple[LastError, ...], says("Errors of the last incomplete attempt.")] = ()
+    replicas: Annotated[Int32, says("Copies that should exist.")] = 0
+    available_replicas: Annotated[
+        Int32, says("Copies whose every clique has enough ready pods.", default=0)
+    ] = 0
+    scheduled_replicas: Annotated[
+        Int32, says("Copies whose every clique has enough bound pods.", default=0)
+    ] = 0
+    updated_replicas: Annotated[Int32, says("Copies made from the current templates.", default=0)] = 0
+    selector: Annotated[str | None, says("Label selector of the pods, for the scale subresource.")] = None
+    conditions: Annotated[
+        tuple[Condition, ...], says("MinAvailableBreached and GangTerminationInProgress.")
+    ] = ()
+    current_pod_clique_set_generation_hash: Annotated[
+        str | None, says("Hash of the set's templates that is fully rolled out here.")
+    ] = None
+    update_progress: Annotated[
+        PodCliqueScalingGroupUpdateProgress | None, says("The update under way or last finished.")
+    ] = None
 
 
 class PodCliqueScalingGroup(Object):
     """Cliques that are scaled together, as one unit."""
 
-    spec: PodCliqueScalingGroupSpec = PodCliqueScalingGroupSpec()
-    status: PodCliqueScalingGroupStatus = PodCliqueScalingGroupStatus()
+    spec: Annotated[PodCliqueScalingGroupSpec, says("What is scaled.", required=True)] = (
+        PodCliqueScalingGroupSpec()
+    )
+    status: Annotated[PodCliqueScalingGroupStatus, says("What was last seen.")] = (
+        PodCliqueScalingGroupStatus()
+    )

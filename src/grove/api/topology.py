@@ -1,22 +1,33 @@
-"""ClusterTopologyBinding: which node labels are the levels of the cluster's topology; and pack constraints."""
+"""ClusterTopologyBinding: which node labels are the levels of the topology; and pack constraints."""
 
+from typing import Annotated
+
+from grove.api.schema import DOMAIN, Int64, says
 from grove.meta import Condition, Object, View
+
+_KEY = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"
+
+#: The name of a topology level, such as `rack`.
+Domain = Annotated[str, says(min_length=1, max_length=63, pattern=DOMAIN)]
 
 
 class PackConstraint(View):
     """Where pods must (`required`) or should (`preferred`) sit together, as topology domains."""
 
-    required: str | None = None
-    preferred: str | None = None
+    required: Annotated[Domain | None, says("Domain that the pods must share.")] = None
+    preferred: Annotated[Domain | None, says("Domain that the pods should share.")] = None
 
 
 class TopologyConstraint(View):
     """A pack constraint of a set, a scaling group or a clique, in domains of one ClusterTopologyBinding."""
 
-    topology_name: str = ""
-    pack: PackConstraint | None = None
+    topology_name: Annotated[
+        str,
+        says("The ClusterTopologyBinding; inherited from the level above when omitted. Cannot be changed."),
+    ] = ""
+    pack: Annotated[PackConstraint | None, says("What to pack by.")] = None
     #: Deprecated alias of `pack.required`.
-    pack_domain: str | None = None
+    pack_domain: Annotated[Domain | None, says("Deprecated: use pack.required.")] = None
 
     @property
     def required(self) -> str | None:
@@ -30,43 +41,62 @@ class TopologyConstraint(View):
 class TopologyLevel(View):
     """One level: its domain name and the node label that carries it."""
 
-    domain: str
-    key: str
+    domain: Annotated[Domain, says("Name of the level, such as rack.", required=True)]
+    key: Annotated[
+        str, says("Node label that carries it.", required=True, min_length=1, max_length=63, pattern=_KEY)
+    ]
 
 
 class SchedulerTopologyBinding(View):
     """A topology object of one scheduler that somebody else manages."""
 
-    scheduler_name: str
-    topology_reference: str
+    scheduler_name: Annotated[str, says("The scheduler.", required=True)]
+    topology_reference: Annotated[str, says("Name of its topology object.", required=True)]
 
 
 class ClusterTopologyBindingSpec(View):
-    levels: tuple[TopologyLevel, ...] = ()
-    scheduler_topology_bindings: tuple[SchedulerTopologyBinding, ...] = ()
+    """The levels, and the schedulers that bring a topology object of their own."""
+
+    levels: Annotated[
+        tuple[TopologyLevel, ...], says("The levels, broadest first.", required=True, min_items=1)
+    ] = ()
+    scheduler_topology_bindings: Annotated[
+        tuple[SchedulerTopologyBinding, ...],
+        says("Topology objects that Grove compares with but does not write."),
+    ] = ()
 
 
 class SchedulerTopologyStatus(View):
     """Whether one scheduler's topology object agrees with the levels."""
 
-    scheduler_name: str = ""
-    topology_reference: str = ""
-    in_sync: bool = False
-    scheduler_backend_topology_observed_generation: int = 0
-    message: str = ""
+    scheduler_name: Annotated[str, says("The scheduler.", required=True)] = ""
+    topology_reference: Annotated[str, says("Name of its topology object.", required=True)] = ""
+    in_sync: Annotated[bool, says("Whether it has the same levels.", required=True)] = False
+    scheduler_backend_topology_observed_generation: Annotated[
+        Int64, says("Generation of the topology object that was compared.")
+    ] = 0
+    message: Annotated[str, says("What differs.")] = ""
 
 
 class ClusterTopologyBindingStatus(View):
-    observed_generation: int = 0
-    conditions: tuple[Condition, ...] = ()
-    scheduler_topology_statuses: tuple[SchedulerTopologyStatus, ...] = ()
+    """Whether the schedulers see the same topology."""
+
+    observed_generation: Annotated[Int64, says("Generation this status belongs to.")] = 0
+    conditions: Annotated[tuple[Condition, ...], says("SchedulerTopologyDrift.")] = ()
+    scheduler_topology_statuses: Annotated[
+        tuple[SchedulerTopologyStatus, ...], says("One entry for each scheduler.")
+    ] = ()
 
 
 class ClusterTopologyBinding(Object):
     """The levels of the cluster's topology, broadest first."""
 
-    spec: ClusterTopologyBindingSpec = ClusterTopologyBindingSpec()
-    status: ClusterTopologyBindingStatus = ClusterTopologyBindingStatus()
+    spec: Annotated[ClusterTopologyBindingSpec, says("The levels.", required=True)] = (
+        ClusterTopologyBindingSpec()
+    )
+    status: Annotated[ClusterTopologyBindingStatus, says("What was last seen.")] = (
+        ClusterTopologyBindingStatus()
+    )
 
     def level_key(self, domain: str) -> str | None:
         """The node label of a domain, or None when no level has that name."""

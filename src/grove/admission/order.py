@@ -1,0 +1,61 @@
+"""Whether the startup order of cliques can be kept: known names, no clique after itself, no cycle."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from grove.admission.naming import CLIQUES
+from grove.api.cliqueset import EXPLICIT, STARTUP_TYPES, PodCliqueSet
+from grove.errors import FieldError
+
+
+def validate_order(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
+    """Everything wrong with the startup type and, where it is explicit, with `startsAfter`."""
+    template = cliqueset.template
+    if template.clique_startup_type not in STARTUP_TYPES:
+        yield FieldError("spec.template.cliqueStartupType", f"can only be one of {', '.join(STARTUP_TYPES)}")
+    if template.clique_startup_type != EXPLICIT:
+        return
+    after = {clique.name: clique.spec.starts_after for clique in template.cliques}
+    for index, clique in enumerate(template.cliques):
+        yield from _entries(f"{CLIQUES}[{index}].spec.startsAfter", clique.name, clique.spec.starts_after)
+    unknown = sorted({name for parents in after.values() for name in parents if name and name not in after})
+    if unknown:
+        yield FieldError(
+            f"{CLIQUES}.startsAfter", f"must name cliques of the set; unknown: {', '.join(unknown)}"
+        )
+    cycle = find_cycle(after)
+    if cycle:
+        yield FieldError(CLIQUES, f"clique must not have circular dependencies: {' -> '.join(cycle)}")
+
+
+def _entries(field: str, name: str, parents: tuple[str, ...]) -> Iterator[FieldError]:
+    if any(not parent.strip() for parent in parents):
+        yield FieldError(field, "must not contain a blank name")
+    if name in parents:
+        yield FieldError(field, f"clique {name!r} cannot start after itself")
+    twice = sorted(parent for parent, count in Counter(parents).items() if count > 1)
+    if twice:
+        yield FieldError(field, f"must be unique; used more than once: {', '.join(twice)}")
+
+
+def find_cycle(after: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """A cycle of two or more cliques, first name repeated at its end; empty when there is none."""
+    finished: set[str] = set()
+    for start in after:
+        trail: list[str] = []
+        # Each step is a clique and the parents still to look at.
+        steps = [(start, iter(after[start]))] if start not in finished else []
+        while steps:
+            name, parents = steps[-1]
+            if len(trail) < len(steps):
+                trail.append(name)
+            parent = next((p for p in parents if p in after and p != name and p not in finished), None)
+            if parent is None:
+                finished.add(name)
+                trail.pop()
+                steps.pop()
+            elif parent in trail:
+                return [*trail[trail.index(parent) :], parent]
+            else:
+                steps.append((parent, iter(after[parent])))
+    return []

@@ -1,0 +1,182 @@
+"""Every condition that Grove writes and every reason it gives: one table, and a constant for each name.
+
+Nobody else spells a condition or a reason. Types and reasons of the incumbent are kept to the letter.
+Reasons that a scheduler gives for its verdict are its own and are not listed.
+"""
+
+from typing import Final, NamedTuple
+
+# Types: PodGang -----------------------------------------------------------------------------------
+INITIALIZED: Final = "Initialized"
+SCHEDULED: Final = "Scheduled"
+READY: Final = "Ready"
+UNHEALTHY: Final = "Unhealthy"
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+OWNERSHIP_CONFLICT: Final = "OwnershipConflict"
+GANG_GUARANTEE: Final = "GangGuarantee"
+TRANSLATION_LOSS: Final = "TranslationLoss"
+
+# Types: PodCliqueSet ------------------------------------------------------------------------------
+ACCEPTED: Final = "Accepted"
+AVAILABLE: Final = "Available"
+TOPOLOGY_LEVELS_UNAVAILABLE: Final = "TopologyLevelsUnavailable"
+
+# Types: PodClique and PodCliqueScalingGroup -------------------------------------------------------
+CLIQUE_SCHEDULED: Final = "PodCliqueScheduled"
+MIN_AVAILABLE_BREACHED: Final = "MinAvailableBreached"
+GANG_TERMINATION_IN_PROGRESS: Final = "GangTerminationInProgress"
+
+# Types: ClusterTopologyBinding --------------------------------------------------------------------
+SCHEDULER_TOPOLOGY_DRIFT: Final = "SchedulerTopologyDrift"
+
+# Reasons ------------------------------------------------------------------------------------------
+PODS_CREATION_PENDING: Final = "PodGangPodsCreationPending"
+PODS_CREATED: Final = "PodGangPodsCreated"
+GANG_SCHEDULED: Final = "GangScheduled"
+GANG_NOT_SCHEDULED: Final = "GangNotScheduled"
+UNSCHEDULABLE: Final = "Unschedulable"
+PRECONDITION_MISSING: Final = "PreconditionMissing"
+SYNC_FAILED: Final = "SyncFailed"
+ALL_PODS_READY: Final = "AllPodsReady"
+PODS_NOT_READY: Final = "PodsNotReady"
+PODS_FAILING: Final = "PodsFailing"
+PODS_HEALTHY: Final = "PodsHealthy"
+TERMINATION_DELAY_EXPIRED: Final = "TerminationDelayExpired"
+PREEMPTED: Final = "PreemptedByScheduler"
+FIELD_OWNED_BY_OTHER: Final = "FieldOwnedByOther"
+NO_CONFLICT: Final = "NoConflict"
+NO_GANG_API: Final = "NoGangAPI"
+GANG_API_SERVED: Final = "GangAPIServed"
+CANNOT_EXPRESS: Final = "CannotExpress"
+NOTHING_LOST: Final = "NothingLost"
+
+VALID: Final = "Valid"
+INVALID: Final = "Invalid"
+BACKEND_NOT_ENABLED: Final = "BackendNotEnabled"
+UNSUPPORTED: Final = "Unsupported"
+ALL_REPLICAS_AVAILABLE: Final = "AllReplicasAvailable"
+REPLICAS_UNAVAILABLE: Final = "ReplicasUnavailable"
+TOPOLOGY_LEVELS_AVAILABLE: Final = "AllClusterTopologyLevelsAvailable"
+TOPOLOGY_LEVELS_MISSING: Final = "ClusterTopologyLevelsUnavailable"
+TOPOLOGY_BINDING_NOT_FOUND: Final = "ClusterTopologyNotFound"
+TOPOLOGY_NAME_MISSING: Final = "TopologyNameMissing"
+TOPOLOGY_DISABLED: Final = "TopologyAwareSchedulingDisabled"
+
+SUFFICIENT_SCHEDULED_PODS: Final = "SufficientScheduledPods"
+INSUFFICIENT_SCHEDULED_PODS: Final = "InsufficientScheduledPods"
+SCHEDULED_BELOW_MIN_AVAILABLE: Final = "ScheduledReplicasBelowMinAvailable"
+SUFFICIENT_READY_PODS: Final = "SufficientReadyPods"
+INSUFFICIENT_READY_PODS: Final = "InsufficientReadyPods"
+SUFFICIENT_GROUP_REPLICAS: Final = "SufficientAvailablePodCliqueScalingGroupReplicas"
+INSUFFICIENT_GROUP_REPLICAS: Final = "InsufficientAvailablePodCliqueScalingGroupReplicas"
+UPDATE_IN_PROGRESS: Final = "UpdateInProgress"
+GANG_TERMINATION_ACTIVE: Final = "GangTerminationActive"
+
+IN_SYNC: Final = "InSync"
+DRIFT: Final = "Drift"
+TOPOLOGY_NOT_FOUND: Final = "TopologyNotFound"
+
+
+class Entry(NamedTuple):
+    """One condition: on which kind, what it tells when True, and the reasons Grove gives."""
+
+    kind: str
+    type: str
+    meaning: str
+    reasons: tuple[str, ...]
+
+
+TABLE: Final[tuple[Entry, ...]] = (
+    Entry(
+        "PodGang",
+        INITIALIZED,
+        "Every pod of the gang exists and is listed in the podgroups.",
+        (PODS_CREATION_PENDING, PODS_CREATED),
+    ),
+    Entry(
+        "PodGang",
+        SCHEDULED,
+        "The scheduler has placed the pods that the gang cannot do without; if not, the message says why.",
+        (GANG_SCHEDULED, GANG_NOT_SCHEDULED, UNSCHEDULABLE, PRECONDITION_MISSING, SYNC_FAILED),
+    ),
+    Entry("PodGang", READY, "Enough pods of every podgroup are ready.", (ALL_PODS_READY, PODS_NOT_READY)),
+    Entry("PodGang", UNHEALTHY, "Pods that the gang cannot do without fail.", (PODS_FAILING, PODS_HEALTHY)),
+    Entry(
+        "PodGang",
+        DISRUPTION_TARGET,
+        "The gang is about to be ended or moved.",
+        (TERMINATION_DELAY_EXPIRED, PREEMPTED),
+    ),
+    Entry(
+        "PodGang",
+        OWNERSHIP_CONFLICT,
+        "Somebody else writes a field of the scheduler's object that Grove needs; the message names both.",
+        (FIELD_OWNED_BY_OTHER, NO_CONFLICT),
+    ),
+    Entry(
+        "PodGang",
+        GANG_GUARANTEE,
+        "The scheduler places the gang all or nothing; False where the cluster serves no gang API.",
+        (GANG_API_SERVED, NO_GANG_API),
+    ),
+    Entry(
+        "PodGang",
+        TRANSLATION_LOSS,
+        "The scheduler cannot express something that the gang prefers; the message lists it.",
+        (CANNOT_EXPRESS, NOTHING_LOST),
+    ),
+    Entry(
+        "PodCliqueSet",
+        ACCEPTED,
+        "The set is valid and an enabled scheduler backend can carry it out.",
+        (VALID, INVALID, BACKEND_NOT_ENABLED, UNSUPPORTED),
+    ),
+    Entry(
+        "PodCliqueSet",
+        AVAILABLE,
+        "Every replica has enough ready pods; if not, the message says what is missing.",
+        (ALL_REPLICAS_AVAILABLE, REPLICAS_UNAVAILABLE),
+    ),
+    Entry(
+        "PodCliqueSet",
+        TOPOLOGY_LEVELS_UNAVAILABLE,
+        "A topology level that the set asks for is not in its ClusterTopologyBinding.",
+        (
+            TOPOLOGY_LEVELS_AVAILABLE,
+            TOPOLOGY_LEVELS_MISSING,
+            TOPOLOGY_BINDING_NOT_FOUND,
+            TOPOLOGY_NAME_MISSING,
+            TOPOLOGY_DISABLED,
+        ),
+    ),
+    Entry(
+        "PodClique",
+        CLIQUE_SCHEDULED,
+        "At least minAvailable pods are bound to nodes.",
+        (SUFFICIENT_SCHEDULED_PODS, INSUFFICIENT_SCHEDULED_PODS),
+    ),
+    Entry(
+        "PodClique",
+        MIN_AVAILABLE_BREACHED,
+        "Fewer than minAvailable pods are ready or starting; the termination delay runs.",
+        (SCHEDULED_BELOW_MIN_AVAILABLE, INSUFFICIENT_READY_PODS, SUFFICIENT_READY_PODS, UPDATE_IN_PROGRESS),
+    ),
+    Entry(
+        "PodCliqueScalingGroup",
+        MIN_AVAILABLE_BREACHED,
+        "Fewer than minAvailable copies of the group are available; the termination delay runs.",
+        (INSUFFICIENT_GROUP_REPLICAS, SUFFICIENT_GROUP_REPLICAS, UPDATE_IN_PROGRESS),
+    ),
+    Entry(
+        "PodCliqueScalingGroup",
+        GANG_TERMINATION_IN_PROGRESS,
+        "Copies of the group are being ended because they missed pods for too long.",
+        (GANG_TERMINATION_ACTIVE,),
+    ),
+    Entry(
+        "ClusterTopologyBinding",
+        SCHEDULER_TOPOLOGY_DRIFT,
+        "A scheduler's topology object has other levels than the binding.",
+        (IN_SYNC, DRIFT, TOPOLOGY_NOT_FOUND),
+    ),
+)

@@ -1,0 +1,393 @@
+"""OperatorConfiguration: the operator's configuration file, typed, with defaults, checked.
+
+`load` raises InvalidConfiguration that names every wrong field; `warnings` names the keys that nobody
+reads, which are not an error: configurations written for another version must keep working. Reads no file
+itself.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import msgspec
+import yaml
+
+from grove.api import durations
+from grove.api.decode import decode, unknown_fields
+from grove.api.schema import says
+from grove.errors import FieldError, InvalidConfiguration, InvalidInput
+from grove.meta import Manifest, View
+
+API_VERSION: Final = "operator.config.grove.io/v1alpha1"
+KIND: Final = "OperatorConfiguration"
+DEFAULT_PROFILE: Final = "default-scheduler"
+
+LOG_LEVELS: Final = ("debug", "info", "error")
+LOG_FORMATS: Final = ("json", "text")
+CERT_MODES: Final = ("auto", "manual")
+
+#: schedulerNames that a profile may be called by instead of the name of its backend.
+BACKEND_OF: Final = {
+    "default-scheduler": "default",
+    "kai-scheduler": "kai",
+    "grove-scheduler": "kai",
+    "koord-scheduler": "koordinator",
+}
+
+
+class ClientConnection(View):
+    """How fast the operator may speak to the API server."""
+
+    qps: Annotated[float, says("Requests per second in the long run; 0 means no limit.")] = 1000.0
+    burst: Annotated[int, says("Requests at once.")] = 2000
+    content_type: Annotated[str, says("Accepted for compatibility; the operator speaks JSON.")] = ""
+    accept_content_types: Annotated[str, says("Accepted for compatibility; the operator speaks JSON.")] = ""
+
+
+class LeaderElection(View):
+    """Which of several operators works."""
+
+    enabled: Annotated[bool, says("Whether replicas of the operator elect a leader.")] = False
+    lease_duration: Annotated[str, says("How long a silent leader is waited for.")] = "15s"
+    renew_deadline: Annotated[str, says("How long a leader tries to renew before it gives up.")] = "10s"
+    retry_period: Annotated[str, says("How often leadership is tried for.")] = "2s"
+    resource_lock: Annotated[str, says("Kind of the lock; leases.")] = "leases"
+    resource_name: Annotated[str, says("Name of the Lease.")] = "grove-operator-leader-election"
+    resource_namespace: Annotated[str, says("Namespace of the Lease; the operator's own when blank.")] = ""
+
+    @property
+    def lease_seconds(self) -> float:
+        return durations.parse(self.lease_duration).total_seconds()
+
+    @property
+    def renew_seconds(self) -> float:
+        return durations.parse(self.renew_deadline).total_seconds()
+
+    @property
+    def retry_seconds(self) -> float:
+        return durations.parse(self.retry_period).total_seconds()
+
+
+class WebhookServer(View):
+    """Where admission webhooks are served and with which certificate."""
+
+    bind_address: Annotated[str, says("Address; all when blank.")] = ""
+    port: Annotated[int, says("Port.")] = 2750
+    server_cert_dir: Annotated[str, says("Folder of tls.crt and tls.key.")] = (
+        "/etc/grove-operator/webhook-certs"
+    )
+    secret_name: Annotated[str, says("Secret that holds the certificate.")] = "grove-webhook-server-cert"
+    cert_provision_mode: Annotated[
+        str,
+        says(
+            "Whether the operator makes the certificate (auto) or finds it (manual).", enum=list(CERT_MODES)
+        ),
+    ] = "auto"
+
+
+class HealthServer(View):
+    """Where /healthz and /readyz are served."""
+
+    bind_address: Annotated[str, says("Address; all when blank.")] = ""
+    port: Annotated[int, says("Port.")] = 2751
+
+
+class MetricsServer(View):
+    """Where /metrics is served."""
+
+    bind_address: Annotated[str, says("Address; all when blank.")] = ""
+    port: Annotated[int, says("Port.")] = 2752
+
+
+class Server(View):
+    """What the operator serves."""
+
+    webhooks: Annotated[WebhookServer, says("Admission webhooks.")] = WebhookServer()
+    health_probes: Annotated[HealthServer, says("Health probes.")] = HealthServer()
+    metrics: Annotated[MetricsServer, says("Prometheus metrics.")] = MetricsServer()
+
+
+class Debugging(View):
+    """What helps to look inside a running operator."""
+
+    enable_profiling: Annotated[bool, says("Whether profiles are served.")] = False
+    pprof_bind_host: Annotated[str, says("Address of the profiling server.")] = "127.0.0.1"
+    pprof_bind_port: Annotated[int, says("Port of the profiling server.")] = 2753
+
+
+class SetController(View):
+    """The controller of sets."""
+
+    concurrent_syncs: Annotated[int, says("Objects worked on at once.")] = 10
+
+
+class CliqueController(View):
+    """The controller of cliques."""
+
+    concurrent_syncs: Annotated[int, says("Objects worked on at once.")] = 10
+
+
+class GroupController(View):
+    """The controller of scaling groups."""
+
+    concurrent_syncs: Annotated[int, says("Objects worked on at once.")] = 5
+
+
+class GangController(View):
+    """The controller of gangs."""
+
+    concurrent_syncs: Annotated[int, says("Objects worked on at once.")] = 5
+
+
+class Controllers(View):
+    """How much each controller does at once."""
+
+    pod_clique_set: Annotated[SetController, says("Sets.")] = SetController()
+    pod_clique: Annotated[CliqueController, says("Cliques.")] = CliqueController()
+    pod_clique_scaling_group: Annotated[GroupController, says("Scaling groups.")] = GroupController()
+    pod_gang: Annotated[GangController, says("Gangs.")] = GangController()
+
+
+class Authorizer(View):
+    """Protection of what Grove manages against other writers."""
+
+    enabled: Annotated[bool, says("Whether writes by others are refused.")] = False
+    exempt_service_account_user_names: Annotated[
+        tuple[str, ...], says("Users that may write nevertheless.")
+    ] = ()
+
+
+class TopologyAwareScheduling(View):
+    """Pack constraints."""
+
+    enabled: Annotated[bool, says("Whether topology constraints are allowed.")] = False
+
+
+class Network(View):
+    """Multi-node NVLink."""
+
+    auto_mnnvl_enabled: Annotated[bool, says("Whether grove.io/mnnvl-group makes ComputeDomains.")] = (
+        msgspec.field(default=False, name="autoMNNVLEnabled")
+    )
+
+
+class Profile(View):
+    """A scheduler that may be used, and the configuration of its backend."""
+
+    name: Annotated[
+        str, says("A schedulerName (kai-scheduler) or the name of a backend (kai).", required=True)
+    ] = ""
+    config: Annotated[Manifest, says("Handed to the backend as it is.")] = msgspec.field(default_factory=dict)
+
+    @property
+    def backend(self) -> str:
+        """The name of the backend that this profile enables."""
+        return BACKEND_OF.get(self.name, self.name)
+
+
+class Scheduler(View):
+    """Which schedulers may be used and which one is used when a set names none."""
+
+    profiles: Annotated[tuple[Profile, ...], says("Enabled schedulers; default-scheduler always is.")] = ()
+    default_profile_name: Annotated[str, says("Used when a set names no scheduler.")] = ""
+
+    @property
+    def default_backend(self) -> str:
+        """The name of the backend of sets that name no scheduler."""
+        return BACKEND_OF.get(self.default_profile_name, self.default_profile_name)
+
+    @property
+    def enabled_backends(self) -> tuple[str, ...]:
+        """The names of all enabled backends, in the order of the profiles."""
+        return tuple(profile.backend for profile in self.profiles)
+
+
+class OperatorConfiguration(View):
+    """Everything that an installation decides about the operator."""
+
+    api_version: Annotated[str, says(API_VERSION)] = API_VERSION
+    kind: Annotated[str, says(KIND)] = KIND
+    runtime_client_connection: Annotated[ClientConnection, says("Limits towards the API server.")] = (
+        ClientConnection()
+    )
+    leader_election: Annotated[LeaderElection, says("Leader election.")] = LeaderElection()
+    server: Annotated[Server, says("Servers.")] = Server()
+    debugging: Annotated[Debugging, says("Profiling.")] = Debugging()
+    controllers: Annotated[Controllers, says("Concurrency.")] = Controllers()
+    log_level: Annotated[str, says("How much is logged.", enum=list(LOG_LEVELS))] = "info"
+    log_format: Annotated[str, says("How it is logged.", enum=list(LOG_FORMATS))] = "json"
+    authorizer: Annotated[Authorizer, says("Protection of managed objects.")] = Authorizer()
+    topology_aware_scheduling: Annotated[TopologyAwareScheduling, says("Pack constraints.")] = (
+        TopologyAwareScheduling()
+    )
+    network: Annotated[Network, says("Multi-node NVLink.")] = Network()
+    scheduler: Annotated[Scheduler, says("Schedulers.")] = Scheduler()
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """One rule about one value."""
+
+    holds: bool
+    field: str
+    message: str
+
+
+def load(text: str, *, known_profiles: Collection[str] | None = None) -> OperatorConfiguration:
+    """The configuration that YAML or JSON text describes, with defaults.
+
+    `known_profiles` are the names that a profile may have, of schedulers and backends; None allows any.
+    """
+    document = _parse(text)
+    if document:
+        _check_header(document)
+    try:
+        configuration = _defaulted(decode(document, OperatorConfiguration))
+    except InvalidInput as error:
+        raise InvalidConfiguration(f"the operator's configuration is not valid: {error}") from None
+    errors = list(validate(configuration, known_profiles=known_profiles))
+    if errors:
+        listed = "; ".join(str(error) for error in errors)
+        raise InvalidConfiguration(f"the operator's configuration is not valid: {listed}")
+    return configuration
+
+
+def warnings(text: str) -> list[str]:
+    """A sentence for each key of the text that nobody reads."""
+    return [
+        f"{error.field}: ignored, {error.message}"
+        for error in unknown_fields(_parse(text), OperatorConfiguration)
+    ]
+
+
+def validate(
+    configuration: OperatorConfiguration, *, known_profiles: Collection[str] | None = None
+) -> Iterator[FieldError]:
+    """Everything wrong with a configuration, field by field."""
+    checks = [
+        *_log_checks(configuration),
+        *_client_checks(configuration.runtime_client_connection),
+        *_election_checks(configuration.leader_election),
+        *_server_checks(configuration),
+        *_controller_checks(configuration.controllers),
+        *_scheduler_checks(configuration.scheduler, known_profiles),
+    ]
+    return (FieldError(check.field, check.message) for check in checks if not check.holds)
+
+
+def _parse(text: str) -> Manifest:
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InvalidConfiguration(
+            f"the operator's configuration is neither YAML nor JSON: {error}"
+        ) from None
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise InvalidConfiguration("the operator's configuration must be a mapping of fields to values")
+    return document
+
+
+def _check_header(document: Manifest) -> None:
+    for field, want in (("apiVersion", API_VERSION), ("kind", KIND)):
+        got = document.get(field)
+        if got != want:
+            found = f"got {got!r}" if got else "it is missing"
+            raise InvalidConfiguration(
+                f"the operator's configuration is not valid: {field}: must be {want}; {found}"
+            )
+
+
+def _defaulted(configuration: OperatorConfiguration) -> OperatorConfiguration:
+    """Profiles always contain the default scheduler, and one of them is the default."""
+    scheduler = configuration.scheduler
+    profiles = scheduler.profiles
+    if all(profile.backend != BACKEND_OF[DEFAULT_PROFILE] for profile in profiles):
+        profiles = (*profiles, Profile(name=DEFAULT_PROFILE))
+    name = scheduler.default_profile_name or DEFAULT_PROFILE
+    return msgspec.structs.replace(
+        configuration, scheduler=Scheduler(profiles=profiles, default_profile_name=name)
+    )
+
+
+def _one_of(value: str, allowed: Collection[str], field: str) -> _Check:
+    return _Check(value in allowed, field, f"must be one of {', '.join(allowed)}; got {value!r}")
+
+
+def _log_checks(configuration: OperatorConfiguration) -> Iterator[_Check]:
+    yield _one_of(configuration.log_level, LOG_LEVELS, "logLevel")
+    yield _one_of(configuration.log_format, LOG_FORMATS, "logFormat")
+
+
+def _client_checks(client: ClientConnection) -> Iterator[_Check]:
+    yield _Check(
+        client.burst >= 0, "runtimeClientConnection.burst", f"must not be negative; got {client.burst}"
+    )
+    yield _Check(client.qps >= 0, "runtimeClientConnection.qps", f"must not be negative; got {client.qps:g}")
+
+
+def _election_checks(election: LeaderElection) -> Iterator[_Check]:
+    if not election.enabled:
+        return
+    seconds = {}
+    for field, text in (
+        ("leaseDuration", election.lease_duration),
+        ("renewDeadline", election.renew_deadline),
+        ("retryPeriod", election.retry_period),
+    ):
+        try:
+            seconds[field] = durations.parse(text).total_seconds()
+        except ValueError as error:
+            yield _Check(False, f"leaderElection.{field}", str(error))
+        else:
+            yield _Check(seconds[field] > 0, f"leaderElection.{field}", f"must be greater than 0; got {text}")
+    if len(seconds) == 3:
+        yield _Check(
+            seconds["leaseDuration"] > seconds["renewDeadline"],
+            "leaderElection.leaseDuration",
+            f"must be greater than renewDeadline ({election.renew_deadline}); got {election.lease_duration}",
+        )
+    yield _one_of(election.resource_lock, ("leases",), "leaderElection.resourceLock")
+    yield _Check(bool(election.resource_name), "leaderElection.resourceName", "is required")
+
+
+def _server_checks(configuration: OperatorConfiguration) -> Iterator[_Check]:
+    server = configuration.server
+    yield _one_of(server.webhooks.cert_provision_mode, CERT_MODES, "server.webhooks.certProvisionMode")
+    for field, port in (
+        ("server.webhooks.port", server.webhooks.port),
+        ("server.healthProbes.port", server.health_probes.port),
+        ("server.metrics.port", server.metrics.port),
+        ("debugging.pprofBindPort", configuration.debugging.pprof_bind_port),
+    ):
+        yield _Check(0 <= port <= 65535, field, f"must be a port between 0 and 65535; got {port}")
+
+
+def _controller_checks(controllers: Controllers) -> Iterator[_Check]:
+    for field, syncs in (
+        ("podCliqueSet", controllers.pod_clique_set.concurrent_syncs),
+        ("podClique", controllers.pod_clique.concurrent_syncs),
+        ("podCliqueScalingGroup", controllers.pod_clique_scaling_group.concurrent_syncs),
+        ("podGang", controllers.pod_gang.concurrent_syncs),
+    ):
+        yield _Check(
+            syncs > 0, f"controllers.{field}.concurrentSyncs", f"must be greater than 0; got {syncs}"
+        )
+
+
+def _scheduler_checks(scheduler: Scheduler, known: Collection[str] | None) -> Iterator[_Check]:
+    seen: set[str] = set()
+    for index, profile in enumerate(scheduler.profiles):
+        field = f"scheduler.profiles[{index}].name"
+        yield _Check(bool(profile.name), field, "is required")
+        if known is not None and profile.name:
+            yield _one_of(profile.name, sorted(known), field)
+        yield _Check(profile.backend not in seen, field, f"scheduler {profile.backend!r} is configured twice")
+        seen.add(profile.backend)
+    yield _Check(
+        scheduler.default_backend in seen,
+        "scheduler.defaultProfileName",
+        f"{scheduler.default_profile_name!r} is not a configured profile; "
+        f"configured are {', '.join(profile.name for profile in scheduler.profiles)}",
+    )

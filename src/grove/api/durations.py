@@ -1,0 +1,49 @@
+"""Durations as Kubernetes writes them: `4h0m0s`, `1m30s`, `250ms`.
+
+`parse` takes every form that Go takes; `canonical` is the form that Go prints, down to microseconds.
+"""
+
+import re
+from datetime import timedelta
+from typing import Final
+
+_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+
+
+def parse(text: str) -> timedelta:
+    """The duration that the text says; raises ValueError, with the reason, when it says none."""
+    sign, digits = (-1, text[1:]) if text[:1] == "-" else (1, text.removeprefix("+"))
+    if digits == "0":
+        return timedelta()
+    seconds, position = 0.0, 0
+    while position < len(digits):
+        part = _PART.match(digits, position)
+        if part is None:
+            break
+        seconds += float(part[1]) * _UNITS[part[2]]
+        position = part.end()
+    if position != len(digits) or not digits:
+        raise ValueError(f"{text!r} is not a duration; write it like 4h0m0s, 90s or 1m30s")
+    try:
+        return sign * timedelta(seconds=seconds)
+    except OverflowError:
+        raise ValueError(f"{text!r} is longer than a duration can be") from None
+
+
+def canonical(duration: timedelta) -> str:
+    """The duration as Go prints it, such as `4h0m0s`."""
+    total = round(duration / timedelta(microseconds=1))
+    sign, total = ("-", -total) if total < 0 else ("", total)
+    seconds, micros = divmod(total, 1_000_000)
+    if seconds == 0:
+        if micros == 0:
+            return "0s"
+        return f"{sign}{micros / 1000:g}ms" if micros >= 1000 else f"{sign}{micros}µs"
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{micros:06d}".rstrip("0") if micros else ""
+    text = f"{seconds}{fraction}s"
+    if hours or minutes:
+        text = f"{minutes}m{text}"
+    return f"{sign}{hours}h{text}" if hours else f"{sign}{text}"

@@ -1,0 +1,233 @@
+"""What the API server refuses by itself: rules in CEL that reach where types and bounds cannot.
+
+A rule belongs to a view (`PodCliqueTemplate`) or to one of its fields (`PodCliqueSetTemplate.cliques`).
+Every list that a rule walks is bounded in the schema: the API server refuses a definition whose rules could
+cost too much. `grove.admission` repeats these rules with better messages and adds what CEL cannot say, such
+as cycles.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from grove.api import names
+from grove.meta import Manifest
+
+_FORBIDDEN: Final = "FieldValueForbidden"
+_REQUIRED: Final = "FieldValueRequired"
+_IMMUTABLE: Final = "field is immutable"
+_PACK_DOMAIN: Final = "packDomain is deprecated and cannot be used on new workloads; use pack.required"
+_GROUPS: Final = "self.podCliqueScalingGroups"
+_BUDGET: Final = names.NAME_BUDGET
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule; `field` is where the error is shown, relative to where the rule stands."""
+
+    rule: str
+    message: str
+    field: str = ""
+    reason: str = ""
+    #: An expression that makes a better message than `message`.
+    tells: str = ""
+    #: The rule also runs on creation, with `oldSelf` an optional.
+    optional_old: bool = False
+
+    def manifest(self) -> Manifest:
+        """The rule as it stands in x-kubernetes-validations."""
+        entry: Manifest = {"rule": self.rule, "message": self.message}
+        if self.field:
+            entry["fieldPath"] = self.field
+        if self.reason:
+            entry["reason"] = self.reason
+        if self.tells:
+            entry["messageExpression"] = self.tells
+        if self.optional_old:
+            entry["optionalOldSelf"] = True
+        return entry
+
+
+def _only_later(rule: str, field: str) -> Rule:
+    """packDomain on objects that have it already, never on new ones."""
+    return Rule(
+        f"oldSelf.hasValue() || {rule}", _PACK_DOMAIN, field=field, reason=_FORBIDDEN, optional_old=True
+    )
+
+
+def _kept(field: str, empty: str) -> Rule:
+    """A field that cannot change; absent and empty are the same."""
+    new, old = (f"(has({at}.{field}) ? {at}.{field} : {empty})" for at in ("self", "oldSelf"))
+    return Rule(f"{new} == {old}", _IMMUTABLE, field=f".{field}", reason=_FORBIDDEN)
+
+
+def _kept_once_set(field: str) -> Rule:
+    """A field that may be added but neither changed nor removed."""
+    return Rule(
+        f"!has(oldSelf.{field}) || (has(self.{field}) && self.{field} == oldSelf.{field})",
+        _IMMUTABLE,
+        field=f".{field}",
+        reason=_FORBIDDEN,
+    )
+
+
+_CLIQUESET: Final = (
+    Rule(
+        "oldSelf.hasValue() || self.metadata.name.matches('^[a-z][-a-z0-9]*$')",
+        "metadata.name must start with a letter and contain only lower-case letters, digits and '-': "
+        "it is part of the names of services and pods",
+        optional_old=True,
+    ),
+    Rule(
+        f"self.spec.template.cliques.all(c, size(self.metadata.name) + size(c.name) <= {_BUDGET})",
+        f"the set's name and a clique's name may have {_BUDGET} characters together, so that pod names fit",
+        field=".spec.template.cliques",
+        tells=(
+            "'clique ' + self.spec.template.cliques.filter(c, "
+            f"size(self.metadata.name) + size(c.name) > {_BUDGET})[0].name + "
+            f"' is too long: the set\\'s name and a clique\\'s name may have {_BUDGET} characters "
+            "together, so that "
+            f"pod names fit; this set\\'s name leaves ' + string({_BUDGET} - size(self.metadata.name))"
+        ),
+    ),
+    Rule(
+        "!has(self.spec.template.podCliqueScalingGroups) || self.spec.template.podCliqueScalingGroups.all(g, "
+        f"g.cliqueNames.all(c, size(self.metadata.name) + size(g.name) + size(c) <= {_BUDGET}))",
+        f"the names of the set, of a scaling group and of a clique in it may have {_BUDGET} characters "
+        "together, "
+        "so that pod names fit",
+        field=".spec.template.podCliqueScalingGroups",
+        tells=(
+            "'group ' + self.spec.template.podCliqueScalingGroups.filter(g, g.cliqueNames.exists(c, "
+            f"size(self.metadata.name) + size(g.name) + size(c) > {_BUDGET}))[0].name + "
+            f"': the names of the set, of a scaling group and of a clique in it may have {_BUDGET} "
+            "characters "
+            f"together, so that pod names fit; this set\\'s name leaves ' + "
+            f"string({_BUDGET} - size(self.metadata.name))"
+        ),
+    ),
+    _only_later(
+        "!has(self.spec.template.topologyConstraint) || "
+        "!has(self.spec.template.topologyConstraint.packDomain)",
+        ".spec.template.topologyConstraint.packDomain",
+    ),
+    _only_later(
+        "!has(self.spec.template.cliques) || self.spec.template.cliques.all(c, "
+        "!has(c.topologyConstraint) || !has(c.topologyConstraint.packDomain))",
+        ".spec.template.cliques",
+    ),
+    _only_later(
+        "!has(self.spec.template.podCliqueScalingGroups) || self.spec.template.podCliqueScalingGroups.all(g, "
+        "!has(g.topologyConstraint) || !has(g.topologyConstraint.packDomain))",
+        ".spec.template.podCliqueScalingGroups",
+    ),
+)
+
+_TEMPLATE: Final = (
+    _kept("cliqueStartupType", "'CliqueStartupTypeAnyOrder'"),
+    Rule(
+        "self.cliqueStartupType == 'CliqueStartupTypeAnyOrder' || "
+        "self.cliques.map(c, c.name) == oldSelf.cliques.map(c, c.name)",
+        "the order of cliques cannot change when they start in order",
+        field=".cliques",
+        reason=_FORBIDDEN,
+    ),
+    Rule(
+        "self.cliqueStartupType != 'CliqueStartupTypeExplicit' || self.cliques.all(c, "
+        "!has(c.spec.startsAfter) || "
+        "c.spec.startsAfter.all(n, n != c.name && self.cliques.exists(o, o.name == n)))",
+        "startsAfter may only name other cliques of the set",
+        field=".cliques",
+    ),
+    Rule(
+        f"!has({_GROUPS}) || {_GROUPS}.all(g, g.cliqueNames.all(n, self.cliques.exists(c, c.name == n)))",
+        "unidentified PodClique names found: cliqueNames may only name cliques of the set",
+        field=".podCliqueScalingGroups",
+    ),
+    Rule(
+        f"!has({_GROUPS}) || self.cliques.all(c, {_GROUPS}.filter(g, c.name in g.cliqueNames).size() <= 1)",
+        "a clique may belong to one scaling group at most",
+        field=".podCliqueScalingGroups",
+    ),
+    Rule(
+        f"!has({_GROUPS}) || self.cliques.all(c, !has(c.spec.autoScalingConfig) || "
+        f"!{_GROUPS}.exists(g, c.name in g.cliqueNames))",
+        "a clique of a scaling group cannot have an autoScalingConfig; use scaleConfig of the group",
+        field=".cliques",
+    ),
+    Rule(
+        f"(has({_GROUPS}) ? {_GROUPS}.size() : 0) == "
+        "(has(oldSelf.podCliqueScalingGroups) ? oldSelf.podCliqueScalingGroups.size() : 0) && "
+        f"(!has({_GROUPS}) || {_GROUPS}.all(g, oldSelf.podCliqueScalingGroups.exists(o, o.name == g.name)))",
+        "not allowed to add or remove PodCliqueScalingGroupConfigs",
+        field=".podCliqueScalingGroups",
+        reason=_FORBIDDEN,
+    ),
+)
+
+_PACK: Final = (
+    Rule(
+        "has(self.pack) || has(self.packDomain)",
+        "topologyConstraint must specify pack or deprecated packDomain",
+        field=".pack",
+        reason=_REQUIRED,
+    ),
+    Rule(
+        "!(has(self.packDomain) && has(self.pack) && has(self.pack.required))",
+        "must not set both pack.required and deprecated packDomain",
+        field=".pack.required",
+    ),
+)
+
+#: View, or view and field, to the rules that hold there.
+RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
+    "PodCliqueSet": _CLIQUESET,
+    "PodCliqueSetTemplate": _TEMPLATE,
+    "PodCliqueSetTemplate.cliques": (
+        Rule("size(self) > 0", "at least one PodClique must be defined", reason=_REQUIRED),
+        Rule(
+            "size(self) == size(oldSelf) && self.all(c, oldSelf.exists(o, o.name == c.name))",
+            "not allowed to change clique composition",
+            reason=_FORBIDDEN,
+        ),
+    ),
+    "PodCliqueTemplate": (
+        Rule(
+            "!has(self.spec.minAvailable) || self.spec.replicas == 0 || "
+            "self.spec.minAvailable <= self.spec.replicas",
+            "minAvailable must not be greater than replicas",
+            field=".spec.minAvailable",
+        ),
+        _kept("spec.roleName", "''"),
+        _kept("spec.startsAfter", "[]"),
+        _kept_once_set("spec.minAvailable"),
+        _kept("spec.podSpec.schedulerName", "''"),
+    ),
+    "ScalingGroupConfig": (
+        Rule(
+            "self.replicas == 0 || self.minAvailable <= self.replicas",
+            "minAvailable must not be greater than replicas",
+            field=".minAvailable",
+        ),
+        Rule("self.cliqueNames == oldSelf.cliqueNames", _IMMUTABLE, field=".cliqueNames", reason=_FORBIDDEN),
+        _kept_once_set("minAvailable"),
+    ),
+    "ScalingGroupConfig.cliqueNames": (
+        Rule("size(self) > 0", "a scaling group needs at least one clique", reason=_REQUIRED),
+    ),
+    "AutoScalingConfig": (
+        Rule(
+            "!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",
+            "maxReplicas must not be less than minReplicas",
+            field=".maxReplicas",
+        ),
+    ),
+    "TopologyConstraint": _PACK,
+    "PackConstraint": (
+        Rule(
+            "has(self.required) || has(self.preferred)",
+            "pack must specify at least one of required or preferred",
+            reason=_REQUIRED,
+        ),
+    ),
+}
