@@ -18,6 +18,8 @@ class Create:
 
     resource: Resource
     manifest: Manifest
+    #: Refuse fields that the server does not know instead of dropping them.
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def difference(desired: Manifest, observed: Mapping[str, Any]) -> Manifest:
             if nested:
                 patch[name] = nested
         elif isinstance(want, (list, tuple)):
-            if present(want) != present(have or []):
+            if not agrees(want, have):
                 patch[name] = present(want)
         elif want is None:
             if have not in (None, {}, [], (), ""):
@@ -95,14 +97,27 @@ def difference(desired: Manifest, observed: Mapping[str, Any]) -> Manifest:
     return patch
 
 
-def replacing(desired: Manifest, observed: Mapping[str, Any]) -> Manifest:
-    """The desired mapping plus a null for whatever the observed one has beyond it, at every depth."""
-    whole: Manifest = {key: None for key in observed if key not in desired}
-    for key, want in desired.items():
-        have = observed.get(key)
-        nested = isinstance(want, dict) and isinstance(have, Mapping)
-        whole[key] = replacing(want, have) if nested and have is not None else want
-    return whole
+def agrees(want: Any, have: Any) -> bool:
+    """Whether an observed value has everything that the desired one says, item by item."""
+    if isinstance(want, dict):
+        observed = have if isinstance(have, Mapping) else {}
+        return all(agrees(value, observed.get(key)) for key, value in want.items())
+    if isinstance(want, (list, tuple)):
+        items = have if isinstance(have, (list, tuple)) else ()
+        return len(want) == len(items) and all(map(agrees, want, items))
+    if want is None:
+        return have in (None, {}, [], (), "")
+    return bool(want == have)
+
+
+def replacing(desired: Any, observed: Any) -> Any:
+    """The desired value plus a null for whatever the observed one has beyond it, at every depth."""
+    if isinstance(desired, dict) and isinstance(observed, Mapping):
+        gone = {key: None for key in observed if key not in desired}
+        return {**gone, **{key: replacing(want, observed.get(key)) for key, want in desired.items()}}
+    if isinstance(desired, list) and isinstance(observed, (list, tuple)) and len(desired) == len(observed):
+        return [replacing(want, have) for want, have in zip(desired, observed, strict=True)]
+    return desired
 
 
 def present(value: Any) -> Any:

@@ -27,6 +27,8 @@ class GangFacts:
     placement_score: float | None = None
     #: Conditions that come from translation: losses, no guarantee, ownership conflict, refusal.
     extra: tuple[Condition, ...] = field(default=())
+    #: What keeps the cliques from creating their pods, in their own words.
+    troubles: Sequence[str] = ()
 
 
 #: Conditions that are only there while they have something to say.
@@ -83,6 +85,8 @@ def _initialized(gang: PodGang, facts: GangFacts) -> Condition:
     message = f"{there} of {wanted} pods exist"
     if missing:
         message += f"; {missing} of {len(gang.spec.podgroups)} cliques do not exist yet"
+    if facts.troubles:
+        message += f"; {'; '.join(dict.fromkeys(facts.troubles))}"
     return Condition(
         type=conditions.INITIALIZED,
         status="False",

@@ -1,0 +1,217 @@
+"""The composition root: configuration in, wired Manager out. The only place that knows everything."""
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from grove.api import kinds, labels
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.config import OperatorConfiguration
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.api.service import Service
+from grove.api.topology import ClusterTopologyBinding
+from grove.backends.registry import Registry
+from grove.controllers import wakeups
+from grove.controllers.apply import Applier, Remembers
+from grove.controllers.clique import PODS_BY_OWNER, CliqueReconciler
+from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
+from grove.controllers.gang import PODS_BY_GANG, GangReconciler
+from grove.controllers.report import Reporter
+from grove.controllers.scheduling import Scheduling, owner_uids
+from grove.controllers.shell import Shell
+from grove.controllers.story import Story
+from grove.controllers.topology import TopologyReconciler
+from grove.errors import GroveError
+from grove.kube.client import Client
+from grove.meta import Key, Object
+from grove.runtime.cache import Cache
+from grove.runtime.clock import Clock, SystemClock
+from grove.runtime.controller import Controller
+from grove.runtime.events import Recorder
+from grove.runtime.lease import LeaderElector, LeaseTimes
+from grove.runtime.manager import Manager
+from grove.runtime.metrics import Metrics
+from grove.runtime.outcome import Outcome
+
+OURS = f"{labels.MANAGED_BY}={labels.MANAGER}"
+
+
+class MissingResources(GroveError):
+    """The cluster does not serve kinds that the operator needs."""
+
+    code = "ERR_MISSING_CRDS"
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A wired operator: run `manager`; the rest is for whoever looks inside."""
+
+    manager: Manager
+    cache: Cache
+    controllers: dict[str, Controller]
+    scheduling: Scheduling
+    metrics: Metrics
+
+
+class Reconciler(Protocol):
+    """What the loop runs; it tells the loop's barrier what it wrote."""
+
+    barrier: Remembers
+
+    async def reconcile(self, key: Key) -> Outcome: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this operator process is among its replicas."""
+
+    name: str = labels.MANAGER
+    namespace: str = "default"
+
+
+async def assemble(
+    client: Client,
+    configuration: OperatorConfiguration,
+    *,
+    clock: Clock | None = None,
+    rng: random.Random | None = None,
+    identity: Identity = Identity(),  # noqa: B008 - frozen
+    election_client: Client | None = None,
+    health: bool = True,
+) -> Operator:
+    """Wire an operator against the cluster behind `client`; asks it what it serves, writes nothing."""
+    clock, rng = clock or SystemClock(), rng or random.Random()
+    metrics = Metrics()
+    cache = _cache(client, clock, rng)
+    scheduling = _scheduling(client, cache, configuration, metrics)
+    await _require_crds(client)
+    await scheduling.discover()
+    recorder = Recorder(client, clock, labels.MANAGER, instance=identity.name, metrics=metrics)
+    applier = Applier(client)
+    shell = Shell(cache, applier, Reporter(applier, clock), scheduling, recorder, Story(metrics), clock)
+    controllers = _controllers(shell, configuration, metrics, rng)
+    wakeups.connect(cache, scheduling, dict(controllers))
+    probes = configuration.server.health_probes
+    manager = Manager(
+        cache,
+        list(controllers.values()),
+        metrics=metrics,
+        recorder=recorder,
+        elector=_elector(election_client or client, configuration, identity, clock, rng, metrics),
+        health_address=(probes.bind_address or "0.0.0.0", probes.port) if health else None,
+        tune_gc=health,
+    )
+    manager.add_service("discovery", scheduling.run)
+    return Operator(manager, cache, controllers, scheduling, metrics)
+
+
+async def _require_crds(client: Client) -> None:
+    """Refuse to start without our kinds, with the sentence that helps."""
+    discovery = await client.discover()
+    missing = [
+        str(each) for each in kinds.OURS if each.plural not in discovery.served.get(each.api_version, ())
+    ]
+    if missing:
+        raise MissingResources(
+            f"the cluster does not serve {', '.join(missing)}; "
+            "install Grove's CRDs first: grove crds | kubectl apply -f -"
+        )
+
+
+def _cache(client: Client, clock: Clock, rng: random.Random) -> Cache:
+    """One informer for each kind that we read; pods and services only where they are ours."""
+    cache = Cache(client, clock, rng=rng)
+    cache.add(kinds.CLIQUESETS, PodCliqueSet)
+    cache.add(kinds.CLIQUES, PodClique, indexes={BY_SET: set_of})
+    cache.add(kinds.GANGS, PodGang, indexes={BY_SET: set_of})
+    cache.add(
+        kinds.PODS,
+        Pod,
+        labels=OURS,
+        indexes={PODS_BY_OWNER: owner_uids, PODS_BY_GANG: gang_of, "clique": clique_of},
+    )
+    cache.add(kinds.SERVICES, Service, labels=OURS, indexes={BY_SET: set_of})
+    cache.add(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding)
+    return cache
+
+
+def _scheduling(
+    client: Client, cache: Cache, configuration: OperatorConfiguration, metrics: Metrics
+) -> Scheduling:
+    scheduler = configuration.scheduler
+    registry = Registry.of(scheduler.enabled_backends, scheduler.default_backend)
+    configs = {profile.backend: profile.config for profile in scheduler.profiles}
+    return Scheduling(registry, client, cache, metrics, configs=configs)
+
+
+def _controllers(
+    shell: Shell, configuration: OperatorConfiguration, metrics: Metrics, rng: random.Random
+) -> dict[str, Controller]:
+    syncs = configuration.controllers
+    topology_aware = configuration.topology_aware_scheduling.enabled
+    reconcilers: dict[str, tuple[Reconciler, int]] = {
+        wakeups.CLIQUESET: (
+            CliqueSetReconciler(shell, topology_aware=topology_aware),
+            syncs.pod_clique_set.concurrent_syncs,
+        ),
+        wakeups.CLIQUE: (CliqueReconciler(shell), syncs.pod_clique.concurrent_syncs),
+        wakeups.GANG: (GangReconciler(shell), syncs.pod_gang.concurrent_syncs),
+        wakeups.TOPOLOGY: (TopologyReconciler(shell), 1),
+    }
+    controllers = {}
+    for name, (reconciler, workers) in reconcilers.items():
+        controller = Controller(
+            name,
+            reconciler.reconcile,
+            clock=shell.clock,
+            cache=shell.cache,
+            workers=workers,
+            metrics=metrics,
+            rng=random.Random(rng.getrandbits(64)),
+        )
+        reconciler.barrier = controller.barrier
+        controllers[name] = controller
+    return controllers
+
+
+def _elector(
+    client: Client,
+    configuration: OperatorConfiguration,
+    identity: Identity,
+    clock: Clock,
+    rng: random.Random,
+    metrics: Metrics,
+) -> LeaderElector | None:
+    election = configuration.leader_election
+    if not election.enabled:
+        return None
+    return LeaderElector(
+        client,
+        Key(election.resource_namespace or identity.namespace, election.resource_name),
+        identity.name,
+        clock=clock,
+        rng=rng,
+        times=LeaseTimes(election.lease_seconds, election.renew_seconds, election.retry_seconds),
+        metrics=metrics,
+    )
+
+
+def set_of(item: Object) -> Iterable[str]:
+    """The index by set: the label that everything belonging to one carries."""
+    name = item.labels.get(labels.PART_OF)
+    return (str(Key(item.namespace, name)),) if name else ()
+
+
+def gang_of(item: Object) -> Iterable[str]:
+    """The index by gang."""
+    name = item.labels.get(labels.POD_GANG)
+    return (str(Key(item.namespace, name)),) if name else ()
+
+
+def clique_of(item: Object) -> Iterable[str]:
+    """The index by clique."""
+    name = item.labels.get(labels.POD_CLIQUE)
+    return (str(Key(item.namespace, name)),) if name else ()

@@ -1,0 +1,221 @@
+"""The one applier: carries out planned changes, a stage at a time, and tells the barrier what it wrote.
+
+Knows what an API server's "no" means for each kind of change: what already is as wanted counts as done, what
+somebody else took is an error with a name. Decides nothing.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from grove.errors import AlreadyExists, Conflict, GroveError, Invalid, NotFound
+from grove.kube.client import Client, Written
+from grove.meta import Key, Object, Resource, manifest_key
+from grove.plan.changes import Apply, Change, Create, Delete, JsonPatch, Patch
+
+#: Enough to keep an API server busy, few enough that its fairness queues do not mind us.
+IN_FLIGHT = 64
+
+#: Field managers behind which a person sits: their edits of an object of ours are mended.
+_PEOPLE = re.compile(r"^(kubectl|k9s|lens|helm|argocd|oc)\b", re.IGNORECASE)
+_MANAGER = re.compile(r'conflict with "([^"]+)"')
+
+
+class NameTaken(GroveError):
+    """An object of the name we need exists and is not ours; it must go before we can go on."""
+
+    code = "ERR_NAME_TAKEN"
+
+
+class OwnershipConflict(GroveError):
+    """Another controller insists on a field of an object that we apply."""
+
+    code = "ERR_OWNERSHIP_CONFLICT"
+
+
+class Remembers(Protocol):
+    """The barrier of one controller: what it wrote must be seen before its key is reconciled again."""
+
+    def wrote(
+        self, key: Key, resource: Resource, resource_version: str, *, about: Key | None = None
+    ) -> None: ...
+    def deleted(self, key: Key, resource: Resource, object_key: Key, uid: str) -> None: ...
+
+
+class _NoBarrier:
+    """Remembers nothing: for a reconciler that nobody runs in a loop."""
+
+    def wrote(self, key: Key, resource: Resource, resource_version: str, *, about: Key | None = None) -> None:
+        """Nobody waits for it."""
+
+    def deleted(self, key: Key, resource: Resource, object_key: Key, uid: str) -> None:
+        """Nobody waits for it."""
+
+
+NO_BARRIER: Remembers = _NoBarrier()
+
+
+@dataclass(slots=True)
+class Applied:
+    """What came of it: the changes that took effect, and the first failure of each that did not."""
+
+    done: list[Change] = field(default_factory=list)
+    failures: list[tuple[Change, GroveError]] = field(default_factory=list)
+    #: The resourceVersion that each written object has now.
+    versions: dict[tuple[Resource, Key], str] = field(default_factory=dict)
+
+    def raise_failure(self) -> None:
+        """Raise the first failure, if there was one."""
+        if self.failures:
+            raise self.failures[0][1]
+
+    def count(self, kind: type[Change], resource: Resource) -> int:
+        """How many changes of this kind to this resource took effect."""
+        return sum(isinstance(change, kind) and change.resource == resource for change in self.done)
+
+
+class Applier:
+    """Carries out changes with bounded concurrency, for all controllers together."""
+
+    def __init__(self, client: Client, *, in_flight: int = IN_FLIGHT) -> None:
+        self._client = client
+        self._slots = asyncio.Semaphore(in_flight)
+        #: Changes asked for and not yet answered: how busy the operator is.
+        self.pending = 0
+
+    async def apply(self, changes: Sequence[Change], *, barrier: Remembers, key: Key) -> Applied:
+        """Carry out one stage. The first failure stops what has not begun; what has begun is finished."""
+        applied = Applied()
+        if len(changes) == 1:
+            await self._one(changes[0], applied, barrier, key)
+        elif changes:
+            await self._all(changes, applied, barrier, key)
+        return applied
+
+    async def _all(self, changes: Sequence[Change], applied: Applied, barrier: Remembers, key: Key) -> None:
+        """A fixed crew of workers rather than a task for each change: thousands of changes are common."""
+        todo = iter(changes)
+
+        async def work() -> None:
+            for change in todo:
+                if applied.failures:
+                    return
+                await self._one(change, applied, barrier, key)
+
+        async with asyncio.TaskGroup() as crew:
+            for _ in range(min(len(changes), IN_FLIGHT)):
+                crew.create_task(work())
+
+    async def _one(self, change: Change, applied: Applied, barrier: Remembers, key: Key) -> None:
+        self.pending += 1
+        try:
+            async with self._slots:
+                written = await self._carry_out(change)
+        except GroveError as failure:
+            applied.failures.append((change, failure))
+            return
+        finally:
+            self.pending -= 1
+        applied.done.append(change)
+        if isinstance(change, Delete):
+            barrier.deleted(key, change.resource, change.key, change.uid)
+        elif written is not None:
+            version = written.metadata.resource_version
+            about = _key_of(change)
+            applied.versions[change.resource, about] = version
+            barrier.wrote(key, change.resource, version, about=about)
+
+    async def _carry_out(self, change: Change) -> Written | Object | None:
+        match change:
+            case Create():
+                return await self._create(change)
+            case Patch():
+                patch = change.patch
+                if change.resource_version:
+                    metadata = {**patch.get("metadata", {}), "resourceVersion": change.resource_version}
+                    patch = {**patch, "metadata": metadata}
+                return await _unless_gone(
+                    lambda: self._client.merge_patch(
+                        change.resource, change.key, patch, subresource=change.subresource
+                    )
+                )
+            case JsonPatch():
+                return await self._json_patch(change)
+            case Apply():
+                return await self._server_side_apply(change)
+            case Delete():
+                await self._delete(change)
+                return None
+
+    async def _create(self, change: Create) -> Written | Object:
+        try:
+            return await self._client.create(change.resource, change.manifest, strict=change.strict)
+        except AlreadyExists as taken:
+            key = manifest_key(change.manifest)
+            try:
+                there = await self._client.get(change.resource, key, type=Object)
+            except NotFound:
+                raise taken from None
+            wanted = {
+                reference["uid"] for reference in change.manifest["metadata"].get("ownerReferences", ())
+            }
+            if there.owner is not None and there.owner.uid in wanted and not there.terminating:
+                return there
+            holder = f"{there.owner.kind} {there.owner.name}" if there.owner else "nobody's controller"
+            state = "is still being deleted" if there.terminating else f"belongs to {holder}"
+            raise NameTaken(
+                f"{change.resource.kind} {key} exists already and {state}; ours waits until that one is gone"
+            ) from None
+
+    async def _json_patch(self, change: JsonPatch) -> Written | None:
+        try:
+            return await _unless_gone(
+                lambda: self._client.json_patch(
+                    change.resource, change.key, change.operations, subresource=change.subresource
+                )
+            )
+        except Invalid as refused:
+            # A failed `test` operation: the object is not what the cache said. Look again.
+            raise Conflict(f"{change.resource.kind} {change.key} changed underneath: {refused}") from None
+
+    async def _server_side_apply(self, change: Apply) -> Written:
+        try:
+            return await self._client.apply(change.resource, change.manifest, force=change.force)
+        except Conflict as conflict:
+            managers = set(_MANAGER.findall(str(conflict)))
+            if managers and all(_PEOPLE.match(manager) for manager in managers):
+                return await self._client.apply(change.resource, change.manifest, force=True)
+            if not managers:
+                raise
+            raise OwnershipConflict(
+                f"{change.resource.kind} {manifest_key(change.manifest)}: {conflict}; "
+                "let the other manager give the field up, or remove it from the gang's scheduler settings"
+            ) from None
+
+    async def _delete(self, change: Delete) -> None:
+        try:
+            await self._client.delete(change.resource, change.key, uid=change.uid, propagation="Background")
+        except (NotFound, Conflict):
+            # Gone already, or another object has the name by now: either way ours is not there.
+            return
+
+
+def _key_of(change: Change) -> Key:
+    if isinstance(change, (Create, Apply)):
+        return manifest_key(change.manifest)
+    return change.key
+
+
+async def _unless_gone(write: Callable[[], Awaitable[Written]]) -> Written | None:
+    """The answer to a write, or None when its object is gone: its going wakes whom it concerns."""
+    try:
+        return await write()
+    except NotFound:
+        return None
+
+
+def failures_text(failures: Iterable[tuple[Change, GroveError]]) -> str:
+    """Failures for people: each distinct sentence once."""
+    return "; ".join(dict.fromkeys(str(failure) for _, failure in failures))

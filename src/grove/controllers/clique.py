@@ -1,0 +1,131 @@
+"""Keeps the pods of one clique: creates, deletes, opens gates, reports. Decides nothing itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grove.api import kinds, labels
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.backends.base import Backend, Context
+from grove.controllers import events
+from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
+from grove.controllers.shell import Shell
+from grove.meta import Key, Manifest
+from grove.plan.changes import Change, Create, Delete, JsonPatch, Patch
+from grove.plan.clique_status import desired_clique_status
+from grove.plan.conditions import timestamp
+from grove.plan.gates import gates_of, opening, releasable
+from grove.plan.pods import desired_pod, plan_pods
+from grove.runtime.outcome import DONE, Outcome
+
+PODS_BY_OWNER = "owner"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A clique, its pods and its gang, as the cache has them."""
+
+    clique: PodClique
+    pods: Sequence[Pod]
+    gang: PodGang | None
+    backend: Backend | None
+    context: Context
+
+
+class CliqueReconciler:
+    """Brings the pods of one clique to what the clique wants."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+        #: Replaced by the controller's own once it is wired.
+        self.barrier: Remembers = NO_BARRIER
+
+    async def reconcile(self, key: Key) -> Outcome:
+        seen = self.observe(key)
+        if seen is None:
+            return DONE
+        changes = self.plan(seen)
+        applied = await self.shell.applier.apply(changes, barrier=self.barrier, key=key)
+        outcome = await self.report(seen, applied)
+        applied.raise_failure()
+        return outcome
+
+    def observe(self, key: Key) -> Seen | None:
+        """The clique with everything that its pods depend on; None when it is gone or not ours."""
+        cache = self.shell.cache
+        clique = cache.store(PodClique).get(key)
+        if clique is None or labels.PART_OF not in clique.labels:
+            self.shell.reporter.forget(kinds.CLIQUES, key)
+            return None
+        pods = cache.store(Pod).index(PODS_BY_OWNER, clique.uid)
+        gang = cache.store(PodGang).get(Key(key.namespace, clique.labels.get(labels.POD_GANG, "")))
+        cliqueset = cache.store(PodCliqueSet).get(Key(key.namespace, clique.labels[labels.PART_OF]))
+        backend = self.shell.scheduling.backend_of(gang) if gang is not None else None
+        context = self.shell.scheduling.context(backend, cliqueset)
+        return Seen(clique, pods, gang, backend, context)
+
+    def plan(self, seen: Seen) -> list[Change]:
+        """Deletions, creations and openings. Without a gang nothing is created: the gang comes first."""
+        clique, gang, backend = seen.clique, seen.gang, seen.backend
+        if clique.terminating:
+            return _release(clique)
+        if gang is None or gang.terminating or backend is None:
+            return []
+        plan = plan_pods(clique, seen.pods, gang=gang)
+        changes: list[Change] = [Delete(kinds.PODS, pod.key, pod.uid) for pod in plan.delete]
+        for new in plan.create:
+            pod = backend.prepare_pod(desired_pod(clique, new), gang, seen.context)
+            changes.append(Create(kinds.PODS, pod, strict=True))
+        changes += self.openings(seen, gang, backend)
+        return changes
+
+    def openings(self, seen: Seen, gang: PodGang, backend: Backend) -> list[Change]:
+        """The gates that may open now."""
+        gate = backend.scheduling_gate
+        if not any(gates_of(pod, gate) for pod in seen.pods):
+            return []
+        in_place = self.shell.scheduling.in_place(gang, backend, seen.context)
+        free = releasable(seen.pods, gang=gang, clique=seen.clique.name, gate=gate, objects_in_place=in_place)
+        return [JsonPatch(kinds.PODS, pod.key, opening(pod, gate)) for pod in free]
+
+    async def report(self, seen: Seen, applied: Applied) -> Outcome:
+        """The status from the pods as observed, then what happened as events."""
+        clique = seen.clique
+        if clique.terminating:
+            return DONE
+        now = self.shell.clock.now()
+        status = desired_clique_status(clique, seen.pods, now=now)
+        status["lastErrors"] = _last_errors(clique, applied, timestamp(now))
+        reported = await self.shell.reporter.report(
+            kinds.CLIQUES, clique, status, barrier=self.barrier, urgent=bool(applied.failures)
+        )
+        if seen.gang is not None and applied.count(JsonPatch, kinds.PODS):
+            self.shell.story.gates_opened(seen.gang, now)
+        if applied.failures:
+            self.shell.recorder.send(events.pods_failed(clique, failures_text(applied.failures)))
+        return reported.outcome
+
+
+def _release(clique: PodClique) -> list[Change]:
+    """Take our finalizer off a clique that goes: its pods go with it, by their owner reference."""
+    kept = [name for name in clique.metadata.finalizers if name != labels.CLIQUE_FINALIZER]
+    if len(kept) == len(clique.metadata.finalizers):
+        return []
+    patch: Manifest = {"metadata": {"finalizers": kept}}
+    return [Patch(kinds.CLIQUES, clique.key, patch, resource_version=clique.metadata.resource_version)]
+
+
+def _last_errors(clique: PodClique, applied: Applied, now: str) -> list[Manifest]:
+    """Failures as clients of the incumbent read them; the time stays while the failure does."""
+    known = {(error.code, error.description): error.observed_at for error in clique.status.last_errors}
+    errors: dict[tuple[str, str], Manifest] = {}
+    for _, failure in applied.failures:
+        identity = (failure.code, str(failure))
+        errors[identity] = {
+            "code": identity[0],
+            "description": identity[1],
+            "observedAt": known.get(identity, now),
+        }
+    return list(errors.values())

@@ -1,0 +1,187 @@
+"""Keeps one set: decides whether it can be carried out, writes its children, tells how it stands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from grove.admission import default, validate
+from grove.api import conditions, kinds, labels
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.decode import decode
+from grove.api.gang import PodGang
+from grove.api.service import Service
+from grove.api.topology import ClusterTopologyBinding
+from grove.backends.base import Backend
+from grove.controllers import events
+from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
+from grove.controllers.shell import Shell
+from grove.errors import FieldError
+from grove.meta import Condition, Key, Resource
+from grove.plan.changes import Change, Create, Delete, Patch
+from grove.plan.children import Observed, Settled, plan_children
+from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status
+from grove.plan.gangs import topology_name
+from grove.plan.support import notices, unsupported
+from grove.plan.topology import levels_condition, unmet_requirements
+from grove.runtime.outcome import DONE, Outcome
+
+BY_SET = "set"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a set can be carried out, by which backend, and if not, why not."""
+
+    backend: Backend | None
+    refused: Sequence[FieldError] = ()
+    refusal: str = conditions.INVALID
+    topology: Condition | None = None
+
+
+class CliqueSetReconciler:
+    """Brings the children of one set to what the set wants."""
+
+    def __init__(self, shell: Shell, *, topology_aware: bool = True) -> None:
+        self.shell = shell
+        #: Replaced by the controller's own once it is wired.
+        self.barrier: Remembers = NO_BARRIER
+        self._topology_aware = topology_aware
+        self._settled: dict[Key, Settled] = {}
+        self._judged: dict[Key, tuple[tuple[str, int], Sequence[FieldError]]] = {}
+
+    async def reconcile(self, key: Key) -> Outcome:
+        seen = self.observe(key)
+        if seen is None:
+            return DONE
+        if seen.cliqueset.terminating:
+            return await self.release(seen.cliqueset)
+        verdict = self.judge(seen)
+        changes = self.plan(seen, verdict)
+        applied = await self.shell.applier.apply(changes, barrier=self.barrier, key=key)
+        outcome = await self.report(seen, verdict, applied)
+        applied.raise_failure()
+        return outcome
+
+    def observe(self, key: Key) -> Observed | None:
+        cache = self.shell.cache
+        cliqueset = cache.store(PodCliqueSet).get(key)
+        if cliqueset is None:
+            self._settled.pop(key, None)
+            self._judged.pop(key, None)
+            self.shell.reporter.forget(kinds.CLIQUESETS, key)
+            return None
+        owned = str(key)
+        name = topology_name(cliqueset)
+        return Observed(
+            cliqueset,
+            {item.name: item for item in cache.store(Service).index(BY_SET, owned)},
+            {item.name: item for item in cache.store(PodGang).index(BY_SET, owned)},
+            {item.name: item for item in cache.store(PodClique).index(BY_SET, owned)},
+            cache.store(ClusterTopologyBinding).get(Key("", name)) if name else None,
+        )
+
+    def judge(self, seen: Observed) -> Verdict:
+        """Whether the set is valid, supported and has a backend that can carry it out."""
+        cliqueset, scheduling = seen.cliqueset, self.shell.scheduling
+        topology = levels_condition(cliqueset, seen.topology, enabled=self._topology_aware)
+        if errors := self._errors(cliqueset):
+            return Verdict(None, errors, conditions.INVALID, topology)
+        if errors := unsupported(cliqueset):
+            return Verdict(None, errors, conditions.UNSUPPORTED, topology)
+        if errors := unmet_requirements(cliqueset, topology):
+            return Verdict(None, errors, conditions.TOPOLOGY_LEVELS_UNAVAILABLE, topology)
+        selection = scheduling.select(cliqueset)
+        if selection.backend is None:
+            return Verdict(None, selection.errors, conditions.BACKEND_NOT_ENABLED, topology)
+        context = scheduling.context(selection.backend, cliqueset)
+        if refusals := selection.backend.validate(cliqueset, context):
+            return Verdict(selection.backend, refusals, conditions.UNSUPPORTED, topology)
+        return Verdict(selection.backend, topology=topology)
+
+    def _errors(self, cliqueset: PodCliqueSet) -> Sequence[FieldError]:
+        """What is wrong with the set once its defaults are filled in; remembered until its spec changes."""
+        version = (cliqueset.uid, cliqueset.metadata.generation)
+        known = self._judged.get(cliqueset.key)
+        if known is None or known[0] != version:
+            filled = decode(default(msgspec.to_builtins(cliqueset)), PodCliqueSet)
+            known = self._judged[cliqueset.key] = (version, validate(filled))
+        return known[1]
+
+    def plan(self, seen: Observed, verdict: Verdict) -> Sequence[Change]:
+        """The changes to the set's children; none while it is refused: what runs goes on running."""
+        if verdict.refused or verdict.backend is None:
+            return ()
+        key = seen.cliqueset.key
+        observed = Observed(
+            seen.cliqueset,
+            seen.services,
+            seen.gangs,
+            seen.cliques,
+            seen.topology if self._topology_aware else None,
+            verdict.backend.name,
+        )
+        plan = plan_children(observed, self._settled.get(key, Settled()))
+        self._settled[key] = plan.settled
+        return plan.changes
+
+    async def report(self, seen: Observed, verdict: Verdict, applied: Applied) -> Outcome:
+        """The set's status, then what happened as events."""
+        cliqueset = seen.cliqueset
+        facts = SetFacts(
+            seen.cliques,
+            seen.gangs,
+            refused=verdict.refused,
+            refusal=verdict.refusal,
+            notices=notices(cliqueset),
+            topology=verdict.topology,
+        )
+        status = desired_cliqueset_status(cliqueset, facts, now=self.shell.clock.now())
+        news = cliqueset.metadata.generation != cliqueset.status.observed_generation
+        reported = await self.shell.reporter.report(
+            kinds.CLIQUESETS,
+            cliqueset,
+            status,
+            barrier=self.barrier,
+            urgent=news and bool(verdict.refused),
+        )
+        self._tell(cliqueset, verdict, applied, written=reported.written)
+        return reported.outcome
+
+    async def release(self, cliqueset: PodCliqueSet) -> Outcome:
+        """Take our finalizer off a set that goes: its children go with it, by their owner reference."""
+        self.shell.scheduling.forget(cliqueset.uid)
+        kept = [name for name in cliqueset.metadata.finalizers if name != labels.CLIQUESET_FINALIZER]
+        if len(kept) < len(cliqueset.metadata.finalizers):
+            version = cliqueset.metadata.resource_version
+            patch = Patch(
+                kinds.CLIQUESETS,
+                cliqueset.key,
+                {"metadata": {"finalizers": kept}},
+                resource_version=version,
+            )
+            applied = await self.shell.applier.apply([patch], barrier=self.barrier, key=cliqueset.key)
+            applied.raise_failure()
+        return DONE
+
+    def _tell(self, cliqueset: PodCliqueSet, verdict: Verdict, applied: Applied, *, written: bool) -> None:
+        recorder = self.shell.recorder
+        if verdict.refused and written:
+            why = "; ".join(str(error) for error in verdict.refused)
+            recorder.send(events.cliqueset_refused(cliqueset, why))
+        if created := _counted(applied, Create):
+            recorder.send(events.children_written(cliqueset, f"created {created}"))
+        if removed := _counted(applied, Delete):
+            recorder.send(events.children_removed(cliqueset, f"removed {removed}"))
+        if applied.failures:
+            recorder.send(events.children_failed(cliqueset, failures_text(applied.failures)))
+
+
+def _counted(applied: Applied, kind: type[Change]) -> str:
+    """For example "3 PodGangs, 6 PodCliques and 3 Services"; empty when there were none."""
+    counts: list[tuple[int, Resource]] = [
+        (applied.count(kind, resource), resource) for resource in (kinds.GANGS, kinds.CLIQUES, kinds.SERVICES)
+    ]
+    words = [f"{number} {resource.kind}{'s' if number != 1 else ''}" for number, resource in counts if number]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

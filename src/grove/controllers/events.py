@@ -1,0 +1,73 @@
+"""Every event that Grove emits, as values. Sent only after the write that they announce.
+
+None is about a pod: on a pending pod the scheduler's own warning must stay the newest word.
+"""
+
+from typing import Final
+
+from grove.api import kinds
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang
+from grove.api.topology import ClusterTopologyBinding
+from grove.meta import Object, Resource
+from grove.runtime.events import Event, EventTarget
+
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
+
+
+def _about(resource: Resource, about: Object) -> EventTarget:
+    return EventTarget(resource, about.key, about.uid)
+
+
+def children_written(cliqueset: PodCliqueSet, created: str) -> Event:
+    return Event(NORMAL, "Created", created, _about(kinds.CLIQUESETS, cliqueset))
+
+
+def children_removed(cliqueset: PodCliqueSet, removed: str) -> Event:
+    return Event(NORMAL, "Removed", removed, _about(kinds.CLIQUESETS, cliqueset))
+
+
+def cliqueset_refused(cliqueset: PodCliqueSet, why: str) -> Event:
+    return Event(WARNING, "Refused", why, _about(kinds.CLIQUESETS, cliqueset))
+
+
+def children_failed(cliqueset: PodCliqueSet, why: str) -> Event:
+    return Event(WARNING, "SyncFailed", why, _about(kinds.CLIQUESETS, cliqueset))
+
+
+def pods_failed(clique: PodClique, why: str) -> Event:
+    return Event(WARNING, "PodCreateFailed", why, _about(kinds.CLIQUES, clique))
+
+
+def gang_scheduled(gang: PodGang, message: str) -> Event:
+    return Event(NORMAL, "Scheduled", message, _about(kinds.GANGS, gang))
+
+
+def gang_unschedulable(gang: PodGang, reason: str, message: str) -> Event:
+    return Event(WARNING, reason or "Unschedulable", message, _about(kinds.GANGS, gang))
+
+
+def gang_lost(gang: PodGang, message: str) -> Event:
+    return Event(WARNING, "Unhealthy", message, _about(kinds.GANGS, gang))
+
+
+def objects_repaired(gang: PodGang, what: str) -> Event:
+    return Event(WARNING, "Repaired", what, _about(kinds.GANGS, gang))
+
+
+def translation_failed(gang: PodGang, reason: str, why: str) -> Event:
+    return Event(WARNING, reason, why, _about(kinds.GANGS, gang))
+
+
+def no_guarantee(gang: PodGang, why: str) -> Event:
+    return Event(WARNING, "NoGangGuarantee", why, _about(kinds.GANGS, gang))
+
+
+def topology_in_sync(binding: ClusterTopologyBinding, message: str) -> Event:
+    return Event(NORMAL, "TopologyInSync", message, _about(kinds.TOPOLOGY_BINDINGS, binding))
+
+
+def topology_drift(binding: ClusterTopologyBinding, message: str) -> Event:
+    return Event(WARNING, "TopologyDriftDetected", message, _about(kinds.TOPOLOGY_BINDINGS, binding))

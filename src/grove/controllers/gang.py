@@ -1,0 +1,292 @@
+"""Keeps one gang: its scheduler objects in place, its pods referenced, its story told.
+
+Forward: the gang's spec becomes the scheduler's objects, and objects edited or deleted by hand are mended.
+Backward: the scheduler's verdict and the pods become the gang's status. Works on any PodGang that carries the
+label of an enabled backend.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grove.api import conditions, kinds, labels
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.backends.base import Backend, Capability, Context, Fidelity, Loss, Reading, Translation, Verdict
+from grove.controllers import events
+from grove.controllers.apply import NO_BARRIER, Applied, OwnershipConflict, Remembers
+from grove.controllers.scheduling import missing_preconditions
+from grove.controllers.shell import Shell
+from grove.errors import GroveError, Terminal, Waiting
+from grove.meta import Condition, Key, Manifest, find_condition
+from grove.plan.changes import Apply, Change, Delete, Patch, difference
+from grove.plan.gang_status import GangFacts, desired_gang_status
+from grove.plan.gangs import complete, references, referencing_podgroups
+from grove.runtime.outcome import DONE, Outcome
+from grove.runtime.store import Foreign
+
+PODS_BY_GANG = "gang"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A gang with everything that its objects and its status depend on."""
+
+    gang: PodGang
+    backend: Backend | None
+    context: Context
+    cliques: Sequence[PodClique]
+    pods: Sequence[Pod]
+    objects: Sequence[Foreign]
+
+
+NOTHING = Translation()
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """How a gang becomes scheduler objects: what to change, or why it cannot be translated."""
+
+    changes: tuple[Change, ...] = ()
+    translation: Translation = NOTHING
+    #: Objects that exist but are not as translated: somebody edited or deleted them.
+    repairs: tuple[str, ...] = ()
+    failure: GroveError | None = None
+
+
+class GangReconciler:
+    """Brings one gang's scheduler objects, references and status to what they should be."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+        #: Replaced by the controller's own once it is wired.
+        self.barrier: Remembers = NO_BARRIER
+
+    async def reconcile(self, key: Key) -> Outcome:
+        seen = self.observe(key)
+        if seen is None:
+            return DONE
+        forward = self.forward(seen)
+        objects = await self.shell.applier.apply(forward.changes, barrier=self.barrier, key=key)
+        failure = forward.failure or next((error for _, error in objects.failures), None)
+        referenced = await self.reference(seen, key) if failure is None else None
+        outcome = await self.report(seen, forward, failure=failure, referenced=referenced)
+        if failure is not None:
+            raise failure
+        return outcome
+
+    def observe(self, key: Key) -> Seen | None:
+        cache = self.shell.cache
+        gang = cache.store(PodGang).get(key)
+        if gang is None or gang.terminating:
+            self.shell.reporter.forget(kinds.GANGS, key)
+            if gang is not None:
+                self.shell.story.forget(gang.uid)
+            return None
+        backend = self.shell.scheduling.backend_of(gang)
+        if backend is None and labels.SCHEDULER_BACKEND not in gang.labels:
+            # Somebody else's gang: no backend of ours was asked to act on it.
+            return None
+        cliqueset = cache.store(PodCliqueSet).get(Key(key.namespace, gang.labels.get(labels.PART_OF, "")))
+        cliques = [
+            cache.store(PodClique).get(Key(key.namespace, group.name)) for group in gang.spec.podgroups
+        ]
+        return Seen(
+            gang,
+            backend,
+            self.shell.scheduling.context(backend, cliqueset),
+            [clique for clique in cliques if clique is not None and not clique.terminating],
+            cache.store(Pod).index(PODS_BY_GANG, str(key)),
+            self.shell.scheduling.objects_of(gang),
+        )
+
+    # Forward --------------------------------------------------------------------------------------
+
+    def forward(self, seen: Seen) -> Forward:
+        """The changes that put the scheduler's objects in place."""
+        if seen.backend is None:
+            name = seen.gang.labels.get(labels.SCHEDULER_BACKEND, "")
+            enabled = ", ".join(backend.name for backend in self.shell.scheduling.registry.enabled)
+            why = f"{name!r}: scheduler backend is not enabled in Grove; enabled are {enabled}"
+            return Forward(failure=NotEnabled(why))
+        missing = missing_preconditions(seen.backend, seen.context)
+        if missing:
+            return Forward(failure=Waiting("; ".join(missing)))
+        try:
+            translation = seen.backend.translate(seen.gang, seen.context)
+        except (Terminal, Waiting) as failure:
+            return Forward(failure=failure)
+        changes: list[Change] = []
+        repairs: list[str] = []
+        wanted = set()
+        for manifest in translation.manifests:
+            resource = self.shell.scheduling.resource_of(manifest)
+            there = self.shell.scheduling.object(manifest)
+            wanted.add((resource, manifest["metadata"]["name"]))
+            if there is not None and there.terminating:
+                continue
+            if there is None or difference(manifest, there.manifest):
+                changes.append(Apply(resource, manifest))
+                if there is not None or _initialized(seen.gang):
+                    repairs.append(f"{resource.kind} {manifest['metadata']['name']}")
+        for item in seen.objects:
+            resource = self.shell.scheduling.resource_of(item.manifest)
+            if (resource, item.name) not in wanted and not item.terminating:
+                changes.append(Delete(resource, item.key, item.uid))
+        return Forward(tuple(changes), translation, tuple(repairs))
+
+    async def reference(self, seen: Seen, key: Key) -> Applied | None:
+        """List the gang's pods once all of them exist; None while they do not."""
+        found = references(seen.gang, seen.pods)
+        if not complete(seen.gang, found, {clique.name: clique.spec.replicas for clique in seen.cliques}):
+            return None
+        groups = referencing_podgroups(seen.gang, found)
+        if groups is None:
+            return Applied()
+        change = Patch(
+            kinds.GANGS,
+            key,
+            {"spec": {"podgroups": groups}},
+            resource_version=seen.gang.metadata.resource_version,
+        )
+        applied = await self.shell.applier.apply([change], barrier=self.barrier, key=key)
+        applied.raise_failure()
+        return applied
+
+    # Backward -------------------------------------------------------------------------------------
+
+    async def report(
+        self, seen: Seen, forward: Forward, *, failure: GroveError | None, referenced: Applied | None
+    ) -> Outcome:
+        """One status write, then the events that it justifies."""
+        gang, now = seen.gang, self.shell.clock.now()
+        reading = self._read(seen, failure)
+        facts = GangFacts(
+            pods=seen.pods,
+            wanted={clique.name: clique.spec.replicas for clique in seen.cliques},
+            initialized=referenced is not None,
+            scheduled=reading.verdict is Verdict.SCHEDULED,
+            reason=reading.reason,
+            message=reading.message,
+            placement_score=reading.placement_score,
+            extra=_extra(forward.translation.losses, failure),
+            troubles=[error.description for clique in seen.cliques for error in clique.status.last_errors],
+        )
+        version = gang.metadata.resource_version
+        if referenced is not None:
+            version = referenced.versions.get((kinds.GANGS, gang.key), version)
+        status = desired_gang_status(gang, facts, now=now)
+        # The cliques wait for Initialized before they open gates; nobody waits for the rest.
+        urgent = referenced is not None and not _initialized(gang)
+        reported = await self.shell.reporter.report(
+            kinds.GANGS, gang, status, barrier=self.barrier, urgent=urgent, resource_version=version
+        )
+        if forward.repairs and failure is None:
+            self.shell.recorder.send(events.objects_repaired(gang, f"put back {', '.join(forward.repairs)}"))
+        if failure is not None:
+            self._tell_failure(seen, failure)
+        if reported.written:
+            self._tell(gang, status, reading)
+        return reported.outcome
+
+    def _read(self, seen: Seen, failure: GroveError | None) -> Reading:
+        """The scheduler's word, or ours when the scheduler could not be asked yet."""
+        manifests = [item.manifest for item in seen.objects]
+        if seen.backend is None:
+            return Reading(Verdict.WAITING, conditions.BACKEND_NOT_ENABLED, str(failure))
+        reading = seen.backend.read(seen.gang, manifests, seen.pods, seen.context)
+        if failure is not None and reading.verdict is not Verdict.SCHEDULED:
+            return Reading(Verdict.WAITING, _reason(failure), str(failure))
+        return reading
+
+    def _tell_failure(self, seen: Seen, failure: GroveError) -> None:
+        name = seen.backend.name if seen.backend is not None else "none"
+        self.shell.story.sync_failed(name, failure.code)
+        self.shell.recorder.send(events.translation_failed(seen.gang, _reason(failure), str(failure)))
+
+    def _tell(self, gang: PodGang, status: Manifest, reading: Reading) -> None:
+        """Events and milestones for the transitions that this status write made."""
+        now = self.shell.clock.now()
+        story, recorder = self.shell.story, self.shell.recorder
+        before = {condition.type: condition.status for condition in gang.status.conditions}
+        after = {condition["type"]: condition for condition in status["conditions"]}
+        turned = {name for name, told in after.items() if told["status"] != before.get(name)}
+        true = {name for name in turned if after[name]["status"] == "True"}
+        if conditions.INITIALIZED in true:
+            story.initialized(gang, now)
+        if conditions.SCHEDULED in true:
+            story.scheduled(gang, now)
+            recorder.send(events.gang_scheduled(gang, after[conditions.SCHEDULED]["message"]))
+        if conditions.READY in true:
+            story.ready(gang, now)
+        if conditions.UNHEALTHY in true:
+            recorder.send(events.gang_lost(gang, after[conditions.UNHEALTHY]["message"]))
+        if conditions.GANG_GUARANTEE in turned:
+            recorder.send(events.no_guarantee(gang, after[conditions.GANG_GUARANTEE]["message"]))
+        old = find_condition(gang.status.conditions, conditions.SCHEDULED)
+        news = old is None or old.reason != reading.reason
+        if reading.verdict is Verdict.UNSCHEDULABLE and news:
+            recorder.send(events.gang_unschedulable(gang, reading.reason, reading.message))
+
+
+class NotEnabled(Waiting):
+    """The gang's backend is not enabled; enabling it wakes the gang."""
+
+    code = "ERR_BACKEND_NOT_ENABLED"
+
+
+def _initialized(gang: PodGang) -> bool:
+    condition = find_condition(gang.status.conditions, conditions.INITIALIZED)
+    return condition is not None and condition.is_true
+
+
+def _reason(failure: GroveError) -> str:
+    match failure:
+        case NotEnabled():
+            return conditions.BACKEND_NOT_ENABLED
+        case Waiting():
+            return conditions.PRECONDITION_MISSING
+        case OwnershipConflict():
+            return conditions.OWNERSHIP_CONFLICT
+        case Terminal():
+            return conditions.UNSUPPORTED
+        case _:
+            return conditions.SYNC_FAILED
+
+
+def _extra(losses: Sequence[Loss], failure: GroveError | None) -> tuple[Condition, ...]:
+    """What translation adds to the story: no guarantee, something lost, somebody else's field."""
+    lost = [loss for loss in losses if loss.fidelity is not Fidelity.ENFORCED]
+    extra = [
+        Condition(
+            type=conditions.GANG_GUARANTEE,
+            status="False",
+            reason=conditions.NO_GANG_API,
+            message=loss.reason,
+        )
+        for loss in lost
+        if loss.property == Capability.GANG
+    ]
+    rest = [
+        f"{loss.property} {loss.fidelity}: {loss.reason}" for loss in lost if loss.property != Capability.GANG
+    ]
+    if rest:
+        extra.append(
+            Condition(
+                type=conditions.TRANSLATION_LOSS,
+                status="True",
+                reason=conditions.CANNOT_EXPRESS,
+                message="; ".join(rest),
+            )
+        )
+    if isinstance(failure, OwnershipConflict):
+        extra.append(
+            Condition(
+                type=conditions.OWNERSHIP_CONFLICT,
+                status="True",
+                reason=conditions.FIELD_OWNED_BY_OTHER,
+                message=str(failure),
+            )
+        )
+    return tuple(extra)

@@ -1,0 +1,82 @@
+"""Writes an object's status at most once a reconcile, and not while it is about to change again.
+
+A pod's way from created to ready changes its clique's and its gang's status several times within moments.
+What nobody waits for is held back briefly, and longer while the operator is busy making pods run: progress
+first, reports when it is quiet. What somebody waits for (`urgent`) is written at once.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from grove.controllers.apply import Applied, Applier, Remembers
+from grove.meta import Key, Manifest, Object, Resource
+from grove.plan.changes import Patch, difference
+from grove.runtime.clock import Clock
+from grove.runtime.outcome import DONE, After, Outcome
+
+HOLD_SECONDS = 0.5
+HOLD_WHILE_BUSY_SECONDS = 5.0
+#: With so many writes under way the operator counts as busy.
+BUSY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What a report led to: whether the status was written, and when to look again."""
+
+    written: bool
+    outcome: Outcome
+    resource_version: str = ""
+
+
+class Reporter:
+    """Compares statuses, holds them back for as long as they settle, and writes them."""
+
+    def __init__(self, applier: Applier, clock: Clock) -> None:
+        self._applier = applier
+        self._clock = clock
+        self._since: dict[tuple[Resource, Key], float] = {}
+
+    async def report(
+        self,
+        resource: Resource,
+        about: Object,
+        status: Manifest,
+        *,
+        barrier: Remembers,
+        urgent: bool = False,
+        resource_version: str = "",
+    ) -> Reported:
+        """Write what differs of a status, now or soon; a version makes the write conditional on it."""
+        held = (resource, about.key)
+        observed = msgspec.to_builtins(about).get("status") or {}
+        changed = difference(status, observed)
+        if not changed:
+            self._since.pop(held, None)
+            return Reported(False, DONE)
+        wait = 0.0 if urgent else self._wait(held)
+        if wait > 0:
+            return Reported(False, After(wait, "the status settles"))
+        self._since.pop(held, None)
+        change = Patch(
+            resource, about.key, {"status": changed}, subresource="status", resource_version=resource_version
+        )
+        applied = await self._applier.apply([change], barrier=barrier, key=about.key)
+        applied.raise_failure()
+        return Reported(True, DONE, _version(applied, resource, about.key))
+
+    def forget(self, resource: Resource, key: Key) -> None:
+        """Nothing more will be said about this object."""
+        self._since.pop((resource, key), None)
+
+    def _wait(self, held: tuple[Resource, Key]) -> float:
+        now = self._clock.monotonic()
+        since = self._since.setdefault(held, now)
+        busy = self._applier.pending >= BUSY
+        limit = HOLD_WHILE_BUSY_SECONDS if busy else HOLD_SECONDS
+        return max(0.0, min(since + limit - now, HOLD_SECONDS))
+
+
+def _version(applied: Applied, resource: Resource, key: Key) -> str:
+    return applied.versions.get((resource, key), "")

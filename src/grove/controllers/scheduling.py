@@ -1,0 +1,253 @@
+"""What the controllers know about schedulers: the enabled backends, what the cluster offers, what exists.
+
+Discovery and probing happen here, at start and again from time to time: an API or a CRD that appears later is
+picked up without a restart. Scheduler objects are cached by owner, so that a gang finds its own at once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from grove.api import kinds, labels
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang
+from grove.backends.base import Backend, Cluster, Context, Probe, Probing, TopologyAware
+from grove.backends.registry import Registry, Selection
+from grove.errors import ApiError, Terminal, Waiting
+from grove.kube.client import Client
+from grove.meta import Key, Manifest, Object, Resource, manifest_key, resource
+from grove.runtime.cache import Cache
+from grove.runtime.metrics import Metrics
+from grove.runtime.store import Foreign
+
+log = logging.getLogger(__name__)
+
+OWNER = "owner"
+REDISCOVER_SECONDS = 30.0
+CRDS = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
+_PROBE_NAMESPACE = "default"
+_OURS = f"{labels.MANAGED_BY}={labels.MANAGER}"
+
+Listener = Callable[[Resource, Foreign | None, Foreign | None], None]
+
+
+class Scheduling:
+    """The enabled backends against one cluster."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        client: Client,
+        cache: Cache,
+        metrics: Metrics,
+        *,
+        configs: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        self.registry = registry
+        self._configs = configs or {}
+        self.cluster = Cluster()
+        #: Called with every change of a scheduler's object.
+        self.listeners: list[Listener] = []
+        #: Called when the cluster serves something else than before.
+        self.changed: list[Callable[[], None]] = []
+        self._client = client
+        self._cache = cache
+        self._known: set[Resource] = set()
+        self._selections: dict[str, tuple[object, Selection]] = {}
+        self._counter = metrics.counter(
+            "grove_backend_selections_total",
+            "Sets for which a backend was selected, by backend and by what decided.",
+            ("backend", "source"),
+        )
+
+    # Selection ------------------------------------------------------------------------------------
+
+    def select(self, cliqueset: PodCliqueSet) -> Selection:
+        """The backend of a set; remembered until the set changes, counted when it is decided."""
+        chosen = cliqueset.annotations.get(labels.SCHEDULER_BACKEND)
+        version = (cliqueset.metadata.generation, chosen)
+        known = self._selections.get(cliqueset.uid)
+        if known is not None and known[0] == version:
+            return known[1]
+        selection = self.registry.select(cliqueset)
+        self._selections[cliqueset.uid] = (version, selection)
+        name = selection.backend.name if selection.backend is not None else "none"
+        self._counter.labels(name, selection.source).inc()
+        return selection
+
+    def forget(self, uid: str) -> None:
+        """A set is gone."""
+        self._selections.pop(uid, None)
+
+    def backend_of(self, gang: PodGang) -> Backend | None:
+        """The backend that acts on a gang: the one its label names, if it is enabled."""
+        return self.registry.get(gang.labels.get(labels.SCHEDULER_BACKEND, ""))
+
+    def context(self, backend: Backend | None, cliqueset: PodCliqueSet | None = None) -> Context:
+        """What a backend may know besides the gang."""
+        config: Mapping[str, Any] = self._configs.get(backend.name, {}) if backend is not None else {}
+        return Context(self.cluster, config, cliqueset)
+
+    # Objects --------------------------------------------------------------------------------------
+
+    def objects_of(self, gang: PodGang) -> list[Foreign]:
+        """The scheduler objects that a gang owns, of every backend: stale ones are found like this too."""
+        found: list[Foreign] = []
+        for each in sorted(self._known):
+            informer = self._cache.informer(each)
+            if informer is not None:
+                found += [item for item in informer.store.index(OWNER, gang.uid) if isinstance(item, Foreign)]
+        return found
+
+    def object(self, manifest: Manifest) -> Foreign | None:
+        """The existing counterpart of a translated object."""
+        informer = self._cache.informer(self.resource_of(manifest))
+        item = informer.store.get(manifest_key(manifest)) if informer is not None else None
+        return item if isinstance(item, Foreign) else None
+
+    def in_place(self, gang: PodGang, backend: Backend, context: Context) -> bool:
+        """Whether every object that the backend wants for a gang exists."""
+        try:
+            translation = backend.translate(gang, context)
+        except (Terminal, Waiting):
+            return False
+        for manifest in translation.manifests:
+            item = self.object(manifest)
+            if item is None or item.terminating:
+                return False
+        return True
+
+    def resource_of(self, manifest: Manifest) -> Resource:
+        """The resource that serves a translated object."""
+        for each in self._known:
+            if each.api_version == manifest["apiVersion"] and each.kind == manifest["kind"]:
+                return each
+        group, _, version = str(manifest["apiVersion"]).rpartition("/")
+        return resource(group, version, str(manifest["kind"]))
+
+    # Discovery ------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Look again from time to time whether the cluster serves something else now."""
+        while True:
+            await asyncio.sleep(REDISCOVER_SECONDS)
+            try:
+                if await self.discover():
+                    for announce in self.changed:
+                        announce()
+            except ApiError as error:
+                log.info("discovery failed, trying again later", extra={"error": str(error)})
+
+    async def discover(self) -> bool:
+        """Ask what the cluster serves and watch the backends' objects; True when something changed."""
+        discovery = await self._client.discover()
+        version = await self._client.version()
+        served = {group: frozenset(plurals) for group, plurals in discovery.served.items()}
+        if served == self.cluster.served and version.git_version == self.cluster.version:
+            return False
+        self.cluster = Cluster(served, frozenset(), version.git_version)
+        fields: set[str] = set()
+        for backend in self.registry.enabled:
+            fields |= await self._probe(backend)
+        self.cluster = Cluster(served, frozenset(fields), version.git_version)
+        self._watch_objects()
+        log.info(
+            "cluster discovered",
+            extra={
+                "version": self.cluster.version,
+                "backends": [backend.name for backend in self.registry.enabled],
+                "watching": [str(each) for each in sorted(self._known)],
+            },
+        )
+        return True
+
+    async def _probe(self, backend: Backend) -> set[str]:
+        """Which optional fields the server keeps, by dry run; and which fields the CRDs declare."""
+        context = self.context(backend)
+        facts: set[str] = set()
+        if isinstance(backend, Probing):
+            for probe in backend.probes(context):
+                facts |= probe.facts(await self._dry_run(probe))
+        for each in backend.resources(context):
+            if each.gvk.group and "." in each.gvk.group and not each.gvk.group.endswith(".k8s.io"):
+                facts |= await self._declared_fields(each)
+        return facts
+
+    async def _dry_run(self, probe: Probe) -> Manifest | None:
+        manifest = {**probe.manifest}
+        manifest["metadata"] = {"namespace": _PROBE_NAMESPACE, **manifest.get("metadata", {})}
+        try:
+            return await self._client.create(probe.resource, manifest, type=dict, dry_run=True, strict=True)
+        except ApiError as refusal:
+            log.debug("probe refused", extra={"resource": str(probe.resource), "error": str(refusal)})
+            return None
+
+    async def _declared_fields(self, each: Resource) -> set[str]:
+        """The dotted field paths of a CRD's schema; empty when we may not read CRDs."""
+        try:
+            crd = await self._client.get(CRDS, Key("", str(each)), type=dict)
+        except ApiError:
+            return set()
+        versions = (crd.get("spec") or {}).get("versions") or ()
+        schemas = [item.get("schema", {}) for item in versions if item.get("name") == each.gvk.version]
+        paths: set[str] = set()
+        for schema in schemas:
+            _collect(schema.get("openAPIV3Schema") or {}, "", paths)
+        return {f"{each}:{path}" for path in paths}
+
+    def _watch_objects(self) -> None:
+        wanted: dict[Resource, None] = {}
+        for backend in self.registry.enabled:
+            context = self.context(backend)
+            wanted.update(dict.fromkeys(each for each in backend.resources(context) if self._served(each)))
+            if isinstance(backend, TopologyAware) and self._served(backend.topology_resource):
+                wanted[backend.topology_resource] = None
+        for gone in self._known - wanted.keys():
+            self._cache.remove(gone)
+        for new in wanted:
+            if new not in self._known:
+                self._watch(new)
+        self._known = set(wanted)
+
+    def _served(self, each: Resource) -> bool:
+        return self.cluster.serves(each)
+
+    def _watch(self, each: Resource) -> None:
+        # A topology object may be managed by somebody else; whatever else concerns us is labelled ours.
+        selection = _OURS if each.namespaced else ""
+        informer = self._cache.add(each, Foreign, labels=selection, indexes={OWNER: owner_uids})
+
+        def tell(old: Foreign | None, new: Foreign | None) -> None:
+            for listener in self.listeners:
+                listener(each, old, new)
+
+        informer.subscribe(tell)
+
+
+def owner_uids(item: Object) -> Iterable[str]:
+    """The index by controlling owner."""
+    return (item.owner.uid,) if item.owner is not None else ()
+
+
+def missing_preconditions(backend: Backend, context: Context) -> Sequence[str]:
+    """What a backend lacks in the cluster, one sentence each."""
+    return [each.missing for each in backend.preconditions(context) if each.missing]
+
+
+def gang_key(item: Object) -> Key | None:
+    """The gang that owns a scheduler object."""
+    owner = item.owner
+    if owner is None or owner.kind != kinds.GANGS.kind:
+        return None
+    return Key(item.namespace, owner.name)
+
+
+def _collect(schema: Manifest, prefix: str, paths: set[str]) -> None:
+    for name, field in (schema.get("properties") or {}).items():
+        path = f"{prefix}.{name}" if prefix else name
+        paths.add(path)
+        _collect(field, path, paths)
+        items = field.get("items")
+        if isinstance(items, dict):
+            _collect(items, path, paths)

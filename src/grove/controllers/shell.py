@@ -1,0 +1,24 @@
+"""What every controller works with, in one value."""
+
+from dataclasses import dataclass
+
+from grove.controllers.apply import Applier
+from grove.controllers.report import Reporter
+from grove.controllers.scheduling import Scheduling
+from grove.controllers.story import Story
+from grove.runtime.cache import Cache
+from grove.runtime.clock import Clock
+from grove.runtime.events import Recorder
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """Reads come from `cache`, writes go through `applier`, statuses through `reporter`."""
+
+    cache: Cache
+    applier: Applier
+    reporter: Reporter
+    scheduling: Scheduling
+    recorder: Recorder
+    story: Story
+    clock: Clock

@@ -1,0 +1,55 @@
+"""How long gangs take to each milestone, as metrics: created, initialised, gates open, scheduled, ready."""
+
+from datetime import UTC, datetime
+
+from grove.api import labels
+from grove.api.gang import PodGang
+from grove.runtime.metrics import Metrics
+
+_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
+
+
+class Story:
+    """Observes milestones once per gang and operator process."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._seconds = metrics.histogram(
+            "grove_gang_milestone_seconds",
+            "Seconds from a gang's creation to a milestone.",
+            ("backend", "milestone"),
+            buckets=_BUCKETS,
+        )
+        self._sync_errors = metrics.counter(
+            "grove_backend_sync_errors_total",
+            "Failures to bring a gang's scheduler objects in place, by backend and error code.",
+            ("backend", "code"),
+        )
+        self._told: dict[str, set[str]] = {}
+
+    def gates_opened(self, gang: PodGang, now: datetime) -> None:
+        self._milestone(gang, "gates_open", now)
+
+    def initialized(self, gang: PodGang, now: datetime) -> None:
+        self._milestone(gang, "initialized", now)
+
+    def scheduled(self, gang: PodGang, now: datetime) -> None:
+        self._milestone(gang, "scheduled", now)
+
+    def ready(self, gang: PodGang, now: datetime) -> None:
+        self._milestone(gang, "ready", now)
+
+    def sync_failed(self, backend: str, code: str) -> None:
+        self._sync_errors.labels(backend, code).inc()
+
+    def forget(self, uid: str) -> None:
+        """A gang is gone."""
+        self._told.pop(uid, None)
+
+    def _milestone(self, gang: PodGang, milestone: str, now: datetime) -> None:
+        told = self._told.setdefault(gang.uid, set())
+        if milestone in told or not gang.metadata.creation_timestamp:
+            return
+        told.add(milestone)
+        created = datetime.fromisoformat(gang.metadata.creation_timestamp).astimezone(UTC)
+        seconds = max(0.0, (now - created).total_seconds())
+        self._seconds.labels(gang.labels.get(labels.SCHEDULER_BACKEND, ""), milestone).observe(seconds)

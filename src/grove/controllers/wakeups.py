@@ -1,0 +1,230 @@
+"""The event graph, one table: when this changes, wake that, found by this.
+
+Wake-ups may be too many, never too few; they carry a key and nothing else, and mapping has no side effects.
+What comes in floods (pods of one gang, children of one set) is gathered for a moment that grows with its
+size, so that a gang of a thousand pods is looked at tens of times and not a thousand.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from grove.api import conditions, kinds, labels
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.api.service import Service
+from grove.api.topology import ClusterTopologyBinding
+from grove.controllers.scheduling import Scheduling, gang_key
+from grove.meta import Key, Object, Resource, find_condition
+from grove.plan.gangs import topology_name
+from grove.runtime.cache import Cache
+from grove.runtime.store import Foreign
+
+CLIQUESET = "cliqueset"
+CLIQUE = "clique"
+GANG = "gang"
+TOPOLOGY = "topology"
+
+#: How long a flood is gathered: so much for each object in it, at most so much.
+_SECONDS_EACH = 0.0002
+_SECONDS_MOST = 0.5
+
+Keys = Callable[[Any, Cache], Iterable[Key]]
+Changed = Callable[[Any, Any], bool]
+Gather = Callable[[Key, Cache], float]
+
+
+class Wakeable(Protocol):
+    """A controller, as far as wake-ups are concerned."""
+
+    def enqueue(self, key: Key) -> None: ...
+    def enqueue_after(self, key: Key, seconds: float) -> None: ...
+
+
+def at_once(key: Key, cache: Cache) -> float:
+    return 0.0
+
+
+def with_its_pods(key: Key, cache: Cache) -> float:
+    """Longer for a gang or clique with many pods; one of the two indexes knows the key."""
+    pods = cache.store(Pod)
+    count = max(pods.count("gang", str(key)), pods.count("clique", str(key)))
+    return min(_SECONDS_MOST, _SECONDS_EACH * count)
+
+
+def with_its_siblings(key: Key, cache: Cache) -> float:
+    """Longer for a set with many gangs."""
+    return min(_SECONDS_MOST, 2 * _SECONDS_EACH * cache.store(PodGang).count("set", str(key)))
+
+
+# Who is concerned ---------------------------------------------------------------------------------
+
+
+def itself(item: Object, cache: Cache) -> Iterator[Key]:
+    yield item.key
+
+
+def its_set(item: Object, cache: Cache) -> Iterator[Key]:
+    if name := item.labels.get(labels.PART_OF):
+        yield Key(item.namespace, name)
+
+
+def its_clique(item: Object, cache: Cache) -> Iterator[Key]:
+    if name := item.labels.get(labels.POD_CLIQUE):
+        yield Key(item.namespace, name)
+
+
+def its_gang(item: Object, cache: Cache) -> Iterator[Key]:
+    if name := item.labels.get(labels.POD_GANG):
+        yield Key(item.namespace, name)
+
+
+def its_cliques(gang: PodGang, cache: Cache) -> Iterator[Key]:
+    for group in gang.spec.podgroups:
+        yield Key(gang.namespace, group.name)
+
+
+def sets_that_name_it(binding: ClusterTopologyBinding, cache: Cache) -> Iterator[Key]:
+    for cliqueset in cache.store(PodCliqueSet):
+        if topology_name(cliqueset) == binding.name:
+            yield cliqueset.key
+
+
+# What counts as a change --------------------------------------------------------------------------
+
+
+def wanted(old: Object, new: Object) -> bool:
+    """Spec or metadata that we act on; a status write of our own does not count."""
+    return (
+        old.metadata.generation != new.metadata.generation
+        or old.labels != new.labels
+        or old.annotations != new.annotations
+        or old.terminating != new.terminating
+        or old.uid != new.uid
+    )
+
+
+def service_differs(old: Service, new: Service) -> bool:
+    """Services have no generation, so their spec is compared."""
+    return old.spec != new.spec or wanted(old, new)
+
+
+def clique_stands(old: PodClique, new: PodClique) -> bool:
+    return old.status != new.status or wanted(old, new)
+
+
+def clique_counts(old: PodClique, new: PodClique) -> bool:
+    """What a gang must know of its cliques: how many pods they want, and what keeps them from it."""
+    return (
+        old.spec.replicas != new.spec.replicas
+        or old.status.last_errors != new.status.last_errors
+        or old.terminating != new.terminating
+        or old.uid != new.uid
+    )
+
+
+def gang_stands(old: PodGang, new: PodGang) -> bool:
+    return old.status != new.status or wanted(old, new)
+
+
+def gang_opens(old: PodGang, new: PodGang) -> bool:
+    """A gang that became Initialized, or an initialised one that changed: its cliques may open gates."""
+    initialized = _initialized(new)
+    return (initialized and not _initialized(old)) or old.uid != new.uid or (initialized and wanted(old, new))
+
+
+def any_change(old: Object, new: Object) -> bool:
+    return True
+
+
+def _initialized(gang: PodGang) -> bool:
+    condition = find_condition(gang.status.conditions, conditions.INITIALIZED)
+    return condition is not None and condition.is_true
+
+
+@dataclass(frozen=True, slots=True)
+class Wakeup:
+    """When an object of `type` comes, goes or changes like this, wake these keys of that controller."""
+
+    resource: Resource
+    type: type[Object]
+    changed: Changed
+    controller: str
+    keys: Keys
+    gather: Gather = at_once
+
+
+TABLE: tuple[Wakeup, ...] = (
+    Wakeup(kinds.CLIQUESETS, PodCliqueSet, wanted, CLIQUESET, itself),
+    Wakeup(kinds.CLIQUES, PodClique, clique_stands, CLIQUESET, its_set, with_its_siblings),
+    Wakeup(kinds.GANGS, PodGang, gang_stands, CLIQUESET, its_set, with_its_siblings),
+    Wakeup(kinds.SERVICES, Service, service_differs, CLIQUESET, its_set, with_its_siblings),
+    Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, wanted, CLIQUESET, sets_that_name_it),
+    Wakeup(kinds.CLIQUES, PodClique, wanted, CLIQUE, itself),
+    Wakeup(kinds.GANGS, PodGang, gang_opens, CLIQUE, its_cliques),
+    Wakeup(kinds.PODS, Pod, any_change, CLIQUE, its_clique, with_its_pods),
+    Wakeup(kinds.GANGS, PodGang, wanted, GANG, itself),
+    Wakeup(kinds.CLIQUES, PodClique, clique_counts, GANG, its_gang),
+    Wakeup(kinds.PODS, Pod, any_change, GANG, its_gang, with_its_pods),
+    Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, wanted, TOPOLOGY, itself),
+)
+
+
+def connect(cache: Cache, scheduling: Scheduling, controllers: dict[str, Wakeable]) -> None:
+    """Subscribe the table to the informers."""
+    for wakeup in TABLE:
+        informer = cache.informer(wakeup.resource)
+        if informer is None:
+            raise LookupError(f"{wakeup.resource} has a wake-up but no informer")
+        informer.subscribe(_listener(wakeup, cache, controllers[wakeup.controller]))
+
+    def scheduler_object(resource: Resource, old: Foreign | None, new: Foreign | None) -> None:
+        item = new or old
+        if item is None:
+            return
+        if not resource.namespaced:
+            name = item.owner.name if item.owner is not None else item.name
+            controllers[TOPOLOGY].enqueue(Key("", name))
+            for binding in cache.store(ClusterTopologyBinding):
+                named = {each.topology_reference for each in binding.spec.scheduler_topology_bindings}
+                if item.name in named:
+                    controllers[TOPOLOGY].enqueue(binding.key)
+        elif (key := gang_key(item)) is not None:
+            controllers[GANG].enqueue(key)
+            gang = cache.store(PodGang).get(key)
+            # Gates wait for the objects to be in place, so whoever opens them looks when one comes.
+            for clique in its_cliques(gang, cache) if gang is not None and old is None else ():
+                controllers[CLIQUE].enqueue(clique)
+
+    def cluster_changed() -> None:
+        for cliqueset in cache.store(PodCliqueSet):
+            controllers[CLIQUESET].enqueue(cliqueset.key)
+        for gang in cache.store(PodGang):
+            controllers[GANG].enqueue(gang.key)
+        for binding in cache.store(ClusterTopologyBinding):
+            controllers[TOPOLOGY].enqueue(binding.key)
+
+    scheduling.listeners.append(scheduler_object)
+    scheduling.changed.append(cluster_changed)
+
+
+def _listener(
+    wakeup: Wakeup, cache: Cache, controller: Wakeable
+) -> Callable[[Object | None, Object | None], None]:
+    def listen(old: Object | None, new: Object | None) -> None:
+        if old is not None and new is not None and not wakeup.changed(old, new):
+            return
+        # A label that moved concerns both whom it pointed to and whom it points to now.
+        concerned = dict.fromkeys(wakeup.keys(new, cache) if new is not None else ())
+        if old is not None and (new is None or old.labels != new.labels):
+            concerned.update(dict.fromkeys(wakeup.keys(old, cache)))
+        for key in concerned:
+            delay = wakeup.gather(key, cache)
+            if delay > 0:
+                controller.enqueue_after(key, delay)
+            else:
+                controller.enqueue(key)
+
+    return listen
