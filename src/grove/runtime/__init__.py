@@ -1,1 +1,1 @@
-"""How a controller runs: informer, store and index, queue, barrier, loop, manager, leases, clock, events, metrics."""
+"""How a controller runs: informer, store, queue, barrier, loop, manager, leases, clock, events, metrics."""

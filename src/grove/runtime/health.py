@@ -1,0 +1,87 @@
+"""Whether the process lives, whether it is ready and why not, and its metrics, over plain HTTP.
+
+`/healthz` answers as long as the event loop turns. `/readyz` is 200 only when every check passes; otherwise
+503, and its body says what is missing, one sentence a line. Carries no secrets and changes nothing.
+"""
+
+from collections.abc import Callable
+
+from aiohttp import web
+
+from grove.runtime.metrics import CONTENT_TYPE, Metrics
+
+#: None when all is well, otherwise one or several sentences that say what is missing.
+Check = Callable[[], str | list[str] | None]
+
+
+class Readiness:
+    """The named checks that must all pass."""
+
+    def __init__(self) -> None:
+        self._checks: dict[str, Check] = {}
+
+    def add(self, name: str, check: Check) -> None:
+        """Be ready only when this check passes too."""
+        self._checks[name] = check
+
+    def missing(self) -> list[str]:
+        """What is missing, as `name: sentence`; empty when ready.
+
+        A check that fails to run counts as missing.
+        """
+        lines: list[str] = []
+        for name, check in self._checks.items():
+            try:
+                answer = check()
+            except Exception as error:
+                answer = f"the check itself failed: {type(error).__name__}: {error}"
+            sentences = [answer] if isinstance(answer, str) else answer or []
+            lines += [f"{name}: {sentence}" for sentence in sentences]
+        return lines
+
+
+class HealthServer:
+    """The HTTP server of one process; `port` is the real one after `start`."""
+
+    def __init__(
+        self, readiness: Readiness, metrics: Metrics, *, host: str = "127.0.0.1", port: int = 0
+    ) -> None:
+        self.host = host
+        self.port = port
+        self._readiness = readiness
+        self._metrics = metrics
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        """Listen; raises OSError if the address is taken."""
+        app = web.Application()
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics_page)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self.host, self.port).start()
+        except BaseException:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+        self.port = int(runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _healthz(self, request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, request: web.Request) -> web.Response:
+        missing = self._readiness.missing()
+        if missing:
+            return web.Response(status=503, text="not ready:\n" + "".join(f"- {line}\n" for line in missing))
+        return web.Response(text="ok\n")
+
+    async def _metrics_page(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})

@@ -1,0 +1,223 @@
+"""Runs everything in the right order, and ends it in the reverse one.
+
+Up: health server, caches, (leadership), controllers. A standby has warm caches and is ready. Down, on a
+signal or when `stop` is set: controllers drain, the lease is released, events are flushed, caches and
+services end, the health server last. If leadership is lost, or a part that must run dies, everything stops
+and the reason is raised.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from typing import Final, Protocol
+
+from grove.errors import GroveError
+from grove.runtime import garbage
+from grove.runtime.cache import Cache
+from grove.runtime.events import Recorder
+from grove.runtime.health import HealthServer, Readiness
+from grove.runtime.lease import LeaderElector
+from grove.runtime.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class Stopped(GroveError):
+    """A part of the manager that must run as long as it does has ended."""
+
+    code = "ERR_STOPPED"
+
+
+class Runnable(Protocol):
+    """What runs only while this process leads; a Controller is one."""
+
+    @property
+    def name(self) -> str: ...
+    async def run(self) -> None: ...
+    def hurry(self) -> None: ...
+
+
+class Manager:
+    """One operator process: what it consists of, and how long each part lives."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        controllers: Sequence[Runnable] = (),
+        *,
+        metrics: Metrics | None = None,
+        recorder: Recorder | None = None,
+        elector: LeaderElector | None = None,
+        health_address: tuple[str, int] | None = None,
+        tune_gc: bool = True,
+    ) -> None:
+        self.cache = cache
+        self.metrics = metrics or Metrics()
+        self.readiness = Readiness()
+        self.readiness.add("cache", self._cache_missing)
+        #: Set once the controllers run.
+        self.working = asyncio.Event()
+        self.health: HealthServer | None = None
+        if health_address is not None:
+            host, port = health_address
+            self.health = HealthServer(self.readiness, self.metrics, host=host, port=port)
+        self._controllers = list(controllers)
+        self._recorder = recorder
+        self._elector = elector
+        self._tune_gc = tune_gc
+        self._services: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+        self._preparations: list[Callable[[], Awaitable[None]]] = []
+        self._started = False
+
+    def add_controller(self, controller: Runnable) -> None:
+        """Run this while leading; to be called before `run`."""
+        self._controllers.append(controller)
+
+    def add_service(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Run this all the time, leading or not, until it is cancelled at the end; for example a webhook."""
+        self._services.append((name, run))
+
+    def before_work(self, prepare: Callable[[], Awaitable[None]]) -> None:
+        """Await this once, when the caches are synced and we lead, before the controllers start."""
+        self._preparations.append(prepare)
+
+    async def run(self, stop: asyncio.Event | None = None, *, signals: bool = False) -> None:
+        """Run until `stop` is set or, with `signals`, until SIGTERM or SIGINT."""
+        stop = stop or asyncio.Event()
+        with contextlib.ExitStack() as stack:
+            if self._tune_gc:
+                stack.enter_context(garbage.tuned(self.metrics))
+            if signals:
+                stack.enter_context(_stop_on_signals(stop))
+            async with self._health_up(), self._background() as background:
+                stopping = asyncio.create_task(stop.wait(), name="stop")
+                try:
+                    await self._live(stopping, background)
+                finally:
+                    stopping.cancel()
+
+    async def _live(self, stopping: "asyncio.Task[bool]", background: "set[asyncio.Task[None]]") -> None:
+        syncing = asyncio.create_task(self.cache.wait_synced(), name="cache sync")
+        if not await _until(syncing, stopping, background):
+            return
+        self._started = True
+        log.info("caches synced", extra={"resources": len(self.cache.informers())})
+        if self._tune_gc:
+            garbage.freeze()
+        if self._elector is not None:
+            leading = self._elector.run(self._work, on_lost=self._hurry)
+            work = asyncio.create_task(leading, name="leadership")
+        else:
+            work = asyncio.create_task(self._work(), name="controllers")
+        if await _until(work, stopping, background):
+            raise Stopped("the controllers ended although nobody asked them to")
+        log.info("stopped")
+
+    async def _work(self) -> None:
+        """What only the leader does, until cancelled."""
+        for prepare in self._preparations:
+            await prepare()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for controller in self._controllers:
+                    group.create_task(controller.run(), name=controller.name)
+                log.info(
+                    "controllers started", extra={"controllers": [one.name for one in self._controllers]}
+                )
+                self.working.set()
+                await asyncio.get_running_loop().create_future()
+        finally:
+            self.working.clear()
+
+    def _hurry(self) -> None:
+        for controller in self._controllers:
+            controller.hurry()
+
+    def _cache_missing(self) -> list[str]:
+        missing = self.cache.missing()
+        return missing or ([] if self._started else ["the caches have not been started yet"])
+
+    @contextlib.asynccontextmanager
+    async def _health_up(self) -> AsyncIterator[None]:
+        if self.health is None:
+            yield
+            return
+        await self.health.start()
+        log.info("health server listens", extra={"host": self.health.host, "port": self.health.port})
+        try:
+            yield
+        finally:
+            await self.health.stop()
+
+    @contextlib.asynccontextmanager
+    async def _background(self) -> "AsyncIterator[set[asyncio.Task[None]]]":
+        """The parts that run all the time; they end in the reverse order of this list."""
+        parts: list[tuple[str, Callable[[], Awaitable[None]]]] = [("cache", self.cache.run), *self._services]
+        if self._recorder is not None:
+            parts.append(("events", self._recorder.run))
+        tasks = [asyncio.create_task(_named(name, run), name=name) for name, run in parts]
+        try:
+            yield set(tasks)
+        finally:
+            for task in reversed(tasks):
+                await _cancel_and_join(task)
+
+
+async def _named(name: str, run: Callable[[], Awaitable[None]]) -> None:
+    await run()
+    raise Stopped(f"{name} ended although nobody asked it to")
+
+
+async def _until(
+    task: "asyncio.Task[None]", stopping: "asyncio.Task[bool]", background: "set[asyncio.Task[None]]"
+) -> bool:
+    """Whether the task ended by itself; otherwise it was asked to stop, and has ended now."""
+    try:
+        await asyncio.wait({task, stopping, *background}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            for part in background:
+                if part.done():
+                    part.result()
+    finally:
+        if task.done():
+            ended = True
+        else:
+            ended = False
+            await _cancel_and_join(task)
+    if ended:
+        task.result()
+    return ended
+
+
+async def _cancel_and_join(task: "asyncio.Task[None]") -> None:
+    """Cancel the task and wait for its end; what it fails with on the way out is logged."""
+    task.cancel()
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            # Cancelled again while cleaning up: pass it on, and still wait.
+            task.cancel()
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("failed while stopping", extra={"part": task.get_name()}, exc_info=error)
+
+
+@contextlib.contextmanager
+def _stop_on_signals(stop: asyncio.Event) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+
+    def stop_on(number: signal.Signals) -> None:
+        log.info("asked to stop", extra={"signal": number.name})
+        stop.set()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop_on, number)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,112 @@
+"""Which keys need a look, each at most once at a time.
+
+A key is queued once however often it is added; a key that is being worked on is queued again only when that
+work is done; a delayed key has one timer, at the earliest time anybody asked for. Every operation is O(1)
+(timers: O(log n) inside the event loop). Knows nothing of what a key means.
+"""
+
+import asyncio
+import random
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from grove.runtime.backoff import delay
+
+K = TypeVar("K", bound=Hashable)
+
+#: The first and the longest wait of a key that keeps failing, in seconds.
+FIRST_RETRY = 0.005
+LONGEST_RETRY = 60.0
+
+
+class Queue(Generic[K]):
+    """A work queue that deduplicates, delays and backs off per key."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._ready: asyncio.Queue[K] = asyncio.Queue()
+        self._dirty: set[K] = set()
+        self._processing: set[K] = set()
+        self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._failures: dict[K, int] = {}
+        self._closed = False
+
+    def __len__(self) -> int:
+        """How many keys wait for a look, timers not counted."""
+        return len(self._dirty)
+
+    @property
+    def delayed(self) -> int:
+        """How many keys wait for their time to come."""
+        return len(self._timers)
+
+    def add(self, key: K) -> None:
+        """Ask for a look now; an outstanding timer of the key is moot and is cancelled."""
+        if self._closed:
+            return
+        self._cancel_timer(key)
+        if key in self._dirty:
+            return
+        self._dirty.add(key)
+        if key not in self._processing:
+            self._ready.put_nowait(key)
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Ask for a look in some seconds; the earliest wish of a key holds.
+
+        And a key due now stays due now.
+        """
+        if self._closed or key in self._dirty:
+            return
+        if seconds <= 0:
+            self.add(key)
+            return
+        loop = asyncio.get_running_loop()
+        when = loop.time() + seconds
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= when:
+                return
+            timer.cancel()
+        self._timers[key] = loop.call_at(when, self.add, key)
+
+    async def get(self) -> K:
+        """The next key; it is then being worked on until `done`."""
+        key = await self._ready.get()
+        self._dirty.discard(key)
+        self._processing.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        """The work on the key has ended; if it was added meanwhile it is queued again."""
+        self._processing.discard(key)
+        if key in self._dirty:
+            self._ready.put_nowait(key)
+
+    def retry(self, key: K, *, at_least: float = 0.0) -> float:
+        """Ask for a look after this key's own backoff; answers with the wait in seconds."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        wait = max(at_least, delay(failures, first=FIRST_RETRY, cap=LONGEST_RETRY, rng=self._rng))
+        self.add_after(key, wait)
+        return wait
+
+    def retries(self, key: K) -> int:
+        """How often in a row the key has failed."""
+        return self._failures.get(key, 0)
+
+    def forget(self, key: K) -> None:
+        """The key is well again: its next backoff is the shortest."""
+        self._failures.pop(key, None)
+
+    def close(self) -> None:
+        """Cancel the timers and take nothing in any more."""
+        self._closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _cancel_timer(self, key: K) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
