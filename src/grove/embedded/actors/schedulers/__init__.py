@@ -1,0 +1,1 @@
+"""Simulated schedulers: they decide as the real ones do, say it in their words, and bind through the API."""
