@@ -58,9 +58,22 @@ class FakeServer:
         #: Called between pages.
         self.between_pages: Callable[[], None] = lambda: None
         self.connected = asyncio.Event()
-        #: While true, changes are kept from the watches, as with a slow connection.
-        self.silent = False
+        #: What the server remembers, for watches that begin in the past.
+        self.history: list[WatchEvent[Object]] = []
+        self._held: list[WatchEvent[Object]] | None = None
         self._queues: list[asyncio.Queue[Frame[Object]]] = []
+
+    @property
+    def silent(self) -> bool:
+        """While true, changes are held back from the watches, as by a slow connection; none is ever lost."""
+        return self._held is not None
+
+    @silent.setter
+    def silent(self, silent: bool) -> None:
+        held, self._held = self._held or [], (self._held or []) if silent else None
+        if not silent:
+            for event in held:
+                self._emit(event)
 
     def count(self, verb: str) -> int:
         return sum(1 for _, what in self.requests if what == verb)
@@ -88,8 +101,11 @@ class FakeServer:
             queue.put_nowait(Frame(frame))
 
     def _emit(self, event: WatchEvent[Object]) -> None:
-        if not self.silent:
-            self.send(event)
+        if self._held is not None:
+            self._held.append(event)
+            return
+        self.history.append(event)
+        self.send(event)
 
     def _request(self, verb: str) -> None:
         self.requests.append((asyncio.get_running_loop().time(), verb))
@@ -128,6 +144,9 @@ class FakeServer:
     ) -> AsyncIterator[WatchEvent[T]]:
         self._request("watch")
         queue: asyncio.Queue[Frame[Object]] = asyncio.Queue()
+        for past in self.history:
+            if int(past.resource_version) > int(resource_version):
+                queue.put_nowait(Frame(past))
         self._queues.append(queue)
         self.connected.set()
         try:

@@ -188,6 +188,7 @@ def test_a_server_restored_from_a_backup_is_believed() -> None:
         await scene.connected()
         scene.server.silent = True
         scene.server.revision = 500
+        scene.server.history.clear()
         scene.server.put("a", labels={"color": "red"})
         scene.server.send(gone())
         await scene.connected()
