@@ -102,9 +102,9 @@ def _from_files(config: Kubeconfig, wanted: str | None, environ: Mapping[str, st
         raise KubeconfigError(f"{config.name}: current-context is not set and no context was asked for")
     context = config.contexts.get(name)
     if context is None:
-        origin = "" if wanted else "current-context names "
+        who = f"context {name!r}" if wanted else f"current-context names {name!r}, which"
         known = ", ".join(sorted(config.contexts)) or "none"
-        raise KubeconfigError(f"{config.name}: {origin}context {name!r} is not in contexts (there: {known})")
+        raise KubeconfigError(f"{config.name}: {who} is not in contexts (there: {known})")
     cluster = config.clusters.get(context.value.cluster)
     if cluster is None:
         raise KubeconfigError(

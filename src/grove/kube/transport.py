@@ -106,6 +106,10 @@ class HttpTransport:
         self._tls: ssl.SSLContext | bool = True
         self._tls_for: ClientCertificate | None = None
         self._proxy, self._proxy_headers = _proxy(connection.proxy)
+        self._extra = connection.headers
+        if self._proxy_headers and connection.server.startswith("http:"):
+            # Without TLS there is no CONNECT that would carry it: the proxy reads the request itself.
+            self._extra += tuple(self._proxy_headers.items())
         self._server_name = connection.tls.server_name or None
         self._closed = False
         if connection.server.startswith("https:"):
@@ -218,7 +222,7 @@ class HttpTransport:
         merged.setdefault("Accept-Encoding", "identity")
         if credential.authorization:
             merged["Authorization"] = credential.authorization
-        for name, value in self._connection.headers:
+        for name, value in self._extra:
             merged.add(name, value)
         return merged
 

@@ -1,0 +1,47 @@
+"""The limiter lets bursts pass, then serves in the order of arrival."""
+
+import asyncio
+
+import pytest
+
+from grove.kube.limiter import Limiter
+
+
+async def test_a_burst_passes_at_once_and_the_rest_in_order() -> None:
+    limiter = Limiter(rate=500, burst=3)
+    order: list[int] = []
+
+    async def take(number: int) -> None:
+        await limiter.acquire()
+        order.append(number)
+
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await asyncio.gather(*(take(number) for number in range(8)))
+    assert order == list(range(8))
+    assert loop.time() - began >= 5 / 500 * 0.9
+
+
+async def test_whoever_gives_up_leaves_the_token_to_others() -> None:
+    limiter = Limiter(rate=0.001, burst=1)
+    await limiter.acquire()
+    waiting = asyncio.create_task(limiter.acquire())
+    await asyncio.sleep(0)
+    debt = limiter._tokens
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert limiter._tokens == pytest.approx(debt + 1)
+
+
+async def test_a_limiter_that_is_off_never_waits() -> None:
+    limiter = Limiter.off()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    for _ in range(10_000):
+        await limiter.acquire()
+    assert loop.time() - began < 1
+
+
+def test_nonsense_is_refused() -> None:
+    with pytest.raises(ValueError, match="rate"):
+        Limiter(rate=-1)
