@@ -232,6 +232,8 @@ class PodFields(Meta, total=False):
     unschedulable: str
     unschedulable_reason: str
     phase: str
+    ready: bool
+    name: str
     spec: Manifest
 
 
@@ -247,7 +249,9 @@ def pod_manifest(clique: str = "train-0-worker", index: int = 0, **fields: Unpac
         spec["schedulingGates"] = [{"name": gate} for gate in fields["gates"]]
     if fields.get("node"):
         spec["nodeName"] = fields["node"]
-    manifest = object_manifest(PODS, f"{clique}-{names.suffix(clique, str(index))}", spec, **meta)
+    manifest = object_manifest(
+        PODS, fields.get("name") or f"{clique}-{names.suffix(clique, str(index))}", spec, **meta
+    )
     return {**manifest, "status": _pod_status(fields)}
 
 
@@ -267,6 +271,12 @@ def _pod_status(fields: PodFields) -> Manifest:
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
             }
+        ]
+    elif fields.get("node"):
+        ready = "True" if fields.get("ready") else "False"
+        status["conditions"] = [
+            {"type": "PodScheduled", "status": "True"},
+            {"type": "Ready", "status": ready},
         ]
     return status
 

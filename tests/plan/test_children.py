@@ -1,0 +1,182 @@
+"""What a set creates, mends and removes."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from grove.api import labels
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang
+from grove.api.service import Service
+from grove.meta import Manifest, Object
+from grove.plan.changes import Change, Create, Delete, Patch
+from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children
+from grove.testing import make
+
+ROLES = {"leader": 1, "worker": 2}
+
+
+def grown(cliqueset: PodCliqueSet) -> Observed:
+    """The set with every child as the plan itself would create it."""
+    plan = plan_children(bare(cliqueset), Settled())
+    found: dict[str, dict[str, Object]] = {"Service": {}, "PodGang": {}, "PodClique": {}}
+    types: dict[str, type[Object]] = {"Service": Service, "PodGang": PodGang, "PodClique": PodClique}
+    for number, change in enumerate(plan.changes):
+        assert isinstance(change, Create)
+        manifest = {**change.manifest, "metadata": {**change.manifest["metadata"]}}
+        manifest["metadata"] |= {"uid": f"uid-{number}", "resourceVersion": str(number)}
+        kind = manifest["kind"]
+        found[kind][manifest["metadata"]["name"]] = make.view(types[kind], manifest)
+    return observed(cliqueset, found)
+
+
+def observed(cliqueset: PodCliqueSet, found: Mapping[str, Mapping[str, Object]]) -> Observed:
+    return Observed(
+        cliqueset,
+        found["Service"],  # type: ignore[arg-type]
+        found["PodGang"],  # type: ignore[arg-type]
+        found["PodClique"],  # type: ignore[arg-type]
+        backend="default",
+    )
+
+
+def bare(cliqueset: PodCliqueSet) -> Observed:
+    return Observed(cliqueset, {}, {}, {}, backend="default")
+
+
+def written(plan: ChildrenPlan) -> list[str]:
+    return [_told(change) for change in plan.changes]
+
+
+def _told(change: Change) -> str:
+    if isinstance(change, Create):
+        return f"create {change.manifest['kind']} {change.manifest['metadata']['name']}"
+    assert isinstance(change, (Patch, Delete))
+    return f"{type(change).__name__.lower()} {change.resource.kind} {change.key.name}"
+
+
+def test_every_replica_gets_a_service_a_gang_and_its_cliques_in_that_order() -> None:
+    plan = plan_children(bare(make.cliqueset("t", ROLES, replicas=2)), Settled())
+    assert written(plan) == [
+        "create Service t-0",
+        "create PodGang t-0",
+        "create PodClique t-0-leader",
+        "create PodClique t-0-worker",
+        "create Service t-1",
+        "create PodGang t-1",
+        "create PodClique t-1-leader",
+        "create PodClique t-1-worker",
+    ]
+
+
+def test_a_gang_is_born_with_its_podgroups_and_no_references() -> None:
+    plan = plan_children(bare(make.cliqueset("t", ROLES)), Settled())
+    gang = next(
+        change.manifest
+        for change in plan.changes
+        if isinstance(change, Create) and change.manifest["kind"] == "PodGang"
+    )
+    assert gang["spec"]["podgroups"] == [
+        {"name": "t-0-leader", "podReferences": [], "minReplicas": 1},
+        {"name": "t-0-worker", "podReferences": [], "minReplicas": 2},
+    ]
+    assert gang["metadata"]["labels"][labels.SCHEDULER_BACKEND] == "default"
+
+
+def test_what_is_in_order_is_not_written_again() -> None:
+    assert written(plan_children(grown(make.cliqueset("t", ROLES, replicas=3)), Settled())) == []
+
+
+def test_shrinking_removes_the_gangs_first() -> None:
+    seen = grown(make.cliqueset("t", {"w": 1}, replicas=2))
+    smaller = make.cliqueset("t", {"w": 1}, replicas=1)
+    shrunk = Observed(smaller, seen.services, seen.gangs, seen.cliques, backend="default")
+    assert written(plan_children(shrunk, Settled())) == [
+        "delete PodGang t-1",
+        "delete PodClique t-1-w",
+        "delete Service t-1",
+    ]
+
+
+def test_a_child_of_somebody_else_is_not_removed() -> None:
+    seen = grown(make.cliqueset("t", {"w": 1}, replicas=2))
+    other = make.cliqueset("t", {"w": 1}, replicas=1, uid="another set of the same name")
+    plan = plan_children(
+        Observed(other, seen.services, seen.gangs, seen.cliques, backend="default"), Settled()
+    )
+    assert not [change for change in plan.changes if isinstance(change, Delete)]
+
+
+def test_whoever_scales_a_clique_owns_its_replicas() -> None:
+    seen = grown(make.cliqueset("t", {"w": 2}))
+    manifest = make.clique_manifest("t-0-w", 7)
+    clique = seen.cliques["t-0-w"]
+    scaled = make.view(PodClique, {**_whole(clique), "spec": {**_whole(clique)["spec"], "replicas": 7}})
+    plan = plan_children(
+        Observed(seen.cliqueset, seen.services, seen.gangs, {"t-0-w": scaled}, backend="default"), Settled()
+    )
+    assert manifest["spec"]["replicas"] == scaled.spec.replicas == 7
+    assert written(plan) == []
+
+
+def _whole(item: Object) -> Manifest:
+    manifest: Manifest = msgspec.to_builtins(item)
+    return manifest
+
+
+def test_a_changed_template_reaches_the_clique_whole() -> None:
+    before = grown(make.cliqueset("t", [make.template("w", pod={"nodeSelector": {"a": "1", "b": "2"}})]))
+    after = make.cliqueset("t", [make.template("w", pod={"nodeSelector": {"a": "1"}})], generation=2)
+    plan = plan_children(
+        Observed(after, before.services, before.gangs, before.cliques, backend="default"), Settled()
+    )
+    patches = [change for change in plan.changes if isinstance(change, Patch)]
+    assert [patch.key.name for patch in patches] == ["t-0-w"]
+    assert patches[0].patch["spec"] == {"podSpec": {"nodeSelector": {"b": None}}}
+    assert labels.POD_TEMPLATE_HASH in patches[0].patch["metadata"]["labels"]
+
+
+def test_references_survive_a_change_of_the_gang() -> None:
+    seen = grown(make.cliqueset("t", {"w": 1}))
+    whole = _whole(seen.gangs["t-0"])
+    whole["spec"]["podgroups"][0]["podReferences"] = [{"namespace": "default", "name": "p"}]
+    gang = make.view(PodGang, whole)
+    prior = make.cliqueset("t", {"w": 1}, template={"priorityClassName": "high"}, generation=2)
+    plan = plan_children(
+        Observed(prior, seen.services, {"t-0": gang}, seen.cliques, backend="default"), Settled()
+    )
+    patch = next(change for change in plan.changes if isinstance(change, Patch) and change.key.name == "t-0")
+    assert patch.patch == {"spec": {"priorityClassName": "high"}}
+
+
+def test_metadata_of_the_set_is_mirrored_onto_gangs_and_removed_again() -> None:
+    seen = grown(make.cliqueset("t", {"w": 1}, labels={"team": "a"}))
+    assert seen.gangs["t-0"].labels["team"] == "a"
+    plain = make.cliqueset("t", {"w": 1})
+    plan = plan_children(
+        Observed(plain, seen.services, seen.gangs, seen.cliques, backend="default"), Settled()
+    )
+    patch = next(change for change in plan.changes if isinstance(change, Patch))
+    assert patch.patch == {"metadata": {"labels": {"team": None}}}
+
+
+def test_what_kubectl_keeps_for_itself_is_not_mirrored() -> None:
+    noted = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "owner": "me"}
+    seen = grown(make.cliqueset("t", {"w": 1}, annotations=noted))
+    assert seen.gangs["t-0"].annotations == {"owner": "me"}
+
+
+def test_settled_children_are_not_compared_again_until_they_change() -> None:
+    seen = grown(make.cliqueset("t", {"w": 1}))
+    settled = plan_children(seen, Settled()).settled
+    assert settled.versions.keys() == {"services/t-0", "podgangs/t-0", "podcliques/t-0-w"}
+    whole = _whole(seen.services["t-0"])
+    whole["spec"]["selector"] = {"edited": "by hand"}
+    sneaked = make.view(Service, whole)
+    quiet = Observed(seen.cliqueset, {"t-0": sneaked}, seen.gangs, seen.cliques, backend="default")
+    assert written(plan_children(quiet, settled)) == [], "same resourceVersion: nothing can have changed"
+    whole["metadata"]["resourceVersion"] = "99"
+    edited = make.view(Service, whole)
+    noticed = Observed(seen.cliqueset, {"t-0": edited}, seen.gangs, seen.cliques, backend="default")
+    assert written(plan_children(noticed, settled)) == ["patch Service t-0"]

@@ -1,0 +1,138 @@
+"""Which pods a clique creates and deletes, and what they look like."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from grove.api import labels, names
+from grove.api.clique import PodClique
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.meta import Manifest
+from grove.plan.pods import NewPod, desired_pod, plan_pods
+from grove.testing import make
+
+MARKS = {
+    **labels.owned_by("train"),
+    labels.SET_REPLICA_INDEX: "0",
+    labels.POD_GANG: "train-0",
+}
+
+
+def clique(replicas: int = 3, **pod: object) -> PodClique:
+    return make.clique("train-0-worker", replicas, spec={"podSpec": make.pod_spec(**pod)}, labels=MARKS)
+
+
+def gang(*referenced: str) -> PodGang:
+    group = make.podgroup("train-0-worker", 1)
+    group["podReferences"] = [{"namespace": "default", "name": name} for name in referenced]
+    return make.gang("train-0", [group])
+
+
+def name_of(index: int, attempt: int = 0) -> str:
+    return names.pod("train-0-worker", clique().uid, index, attempt=attempt)
+
+
+def pod(index: int, attempt: int = 0, **fields: object) -> Pod:
+    return make.pod("train-0-worker", index, name=name_of(index, attempt), **fields)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Case:
+    replicas: int
+    pods: list[Pod]
+    create: list[tuple[int, str]] = field(default_factory=list)
+    delete: list[str] = field(default_factory=list)
+    referenced: tuple[str, ...] = ()
+
+
+CASES = {
+    "an empty clique gets its pods from index 0 up": Case(2, [], create=[(0, name_of(0)), (1, name_of(1))]),
+    "a full clique gets nothing": Case(2, [pod(0), pod(1)]),
+    "a hole is filled with its own index": Case(3, [pod(0), pod(2)], create=[(1, name_of(1))]),
+    "a terminating pod is replaced at once under a new name": Case(
+        2, [pod(0), pod(1, deleted=True)], create=[(1, name_of(1, 1))]
+    ),
+    "a pod that vanished is replaced under a new name while its gang remembers it": Case(
+        2, [pod(0)], referenced=(name_of(0), name_of(1)), create=[(1, name_of(1, 1))]
+    ),
+    "a failed pod is deleted and replaced": Case(
+        1, [pod(0, phase="Failed")], create=[(0, name_of(0, 1))], delete=[name_of(0)]
+    ),
+    "a pod that succeeded keeps its place": Case(1, [pod(0, phase="Succeeded")]),
+    "scale-in takes the unplaced before the placed": Case(
+        1, [pod(0, node=""), pod(1, node="n1", phase="Running", ready=True)], delete=[name_of(0)]
+    ),
+    "scale-in takes the unready before the ready": Case(
+        1,
+        [pod(0, node="n1", phase="Running"), pod(1, node="n1", phase="Running", ready=True)],
+        delete=[name_of(0)],
+    ),
+    "among equals scale-in takes the highest index": Case(1, [pod(0), pod(1)], delete=[name_of(1)]),
+    "scaling to zero takes all": Case(0, [pod(0), pod(1)], delete=[name_of(1), name_of(0)]),
+    "a terminating pod is not counted as surplus": Case(1, [pod(0), pod(1, deleted=True)]),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_plan_pods(case: Case) -> None:
+    plan = plan_pods(clique(case.replicas), case.pods, gang=gang(*case.referenced))
+    assert [(new.index, new.name) for new in plan.create] == case.create
+    assert [each.name for each in plan.delete] == case.delete
+
+
+def test_the_same_plan_is_made_again_after_a_crash() -> None:
+    first = plan_pods(clique(5), [pod(1)], gang=gang())
+    assert plan_pods(clique(5), [pod(1)], gang=gang()) == first
+
+
+def test_a_recreated_clique_has_other_pods() -> None:
+    again = make.clique("train-0-worker", 1, labels=MARKS, uid="another")
+    assert plan_pods(again, [], gang=gang()).create[0].name != name_of(0)
+
+
+def spec_of(**fields: object) -> Manifest:
+    manifest: Manifest = desired_pod(clique(**fields), NewPod(2, "train-0-worker-abcde"))  # type: ignore[arg-type]
+    spec: Manifest = manifest["spec"]
+    return spec
+
+
+def test_the_pod_spec_travels_verbatim() -> None:
+    sent = {"fieldOfTomorrow": {"deep": [1, {"x": None}]}, "tolerations": [{"operator": "Exists"}]}
+    spec = spec_of(**sent)
+    assert {key: spec[key] for key in sent} == sent
+
+
+def test_the_hostname_is_the_stable_identity() -> None:
+    spec = spec_of()
+    assert (spec["hostname"], spec["subdomain"]) == ("train-0-worker-2", "train-0")
+
+
+def test_our_environment_comes_first_and_replaces_a_namesake() -> None:
+    theirs = [{"name": "GROVE_PCS_NAME", "value": "mine"}, {"name": "PEER", "value": "$(GROVE_PCLQ_NAME)"}]
+    spec = spec_of(containers=[{"name": "main", "image": "x", "env": theirs}])
+    environment = spec["containers"][0]["env"]
+    assert [variable["name"] for variable in environment] == [
+        "GROVE_PCS_NAME",
+        "GROVE_PCS_INDEX",
+        "GROVE_PCLQ_NAME",
+        "GROVE_HEADLESS_SERVICE",
+        "GROVE_PCLQ_POD_INDEX",
+        "PEER",
+    ]
+    assert environment[0]["value"] == "train"
+
+
+def test_init_containers_learn_their_place_too_and_keep_their_order() -> None:
+    spec = spec_of(initContainers=[{"name": "b", "image": "x"}, {"name": "a", "image": "x"}])
+    assert [container["name"] for container in spec["initContainers"]] == ["b", "a"]
+    assert spec["initContainers"][0]["env"][0]["name"] == "GROVE_PCS_NAME"
+
+
+def test_a_pod_points_back_to_clique_and_gang() -> None:
+    manifest = desired_pod(clique(), NewPod(2, "train-0-worker-abcde"))
+    metadata = manifest["metadata"]
+    assert metadata["labels"][labels.POD_CLIQUE] == "train-0-worker"
+    assert metadata["labels"][labels.POD_GANG] == "train-0"
+    assert metadata["labels"][labels.POD_INDEX] == "2"
+    assert metadata["ownerReferences"][0]["uid"] == clique().uid

@@ -1,0 +1,231 @@
+"""What gangs, cliques and sets say about themselves."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from grove.api import conditions, labels
+from grove.api.clique import PodClique
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.errors import FieldError
+from grove.meta import Manifest
+from grove.plan.clique_status import desired_clique_status
+from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status
+from grove.plan.gang_status import GangFacts, desired_gang_status
+from grove.testing import make
+
+NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=5)
+CLIQUE = "train-0-worker"
+
+
+def pods(placed: int = 0, ready: int = 0, gated: int = 0) -> list[Pod]:
+    made = [make.pod(CLIQUE, index, node="n1", ready=index < ready) for index in range(placed)]
+    return made + [make.pod(CLIQUE, placed + index, gates=["g"]) for index in range(gated)]
+
+
+def told(status: Manifest) -> dict[str, str]:
+    return {condition["type"]: condition["status"] for condition in status["conditions"]}
+
+
+def gang_with(status: Manifest) -> PodGang:
+    return make.view(PodGang, {**make.gang_manifest("train-0", {CLIQUE: 2}), "status": status})
+
+
+@dataclass(frozen=True)
+class GangCase:
+    facts: GangFacts
+    phase: str
+    want: dict[str, str] = field(default_factory=dict)
+
+
+GANGS = {
+    "a gang whose pods are missing is Pending and not Initialized": GangCase(
+        GangFacts(pods(gated=1), {CLIQUE: 2}, initialized=False),
+        "Pending",
+        {"Initialized": "False", "Scheduled": "False", "Ready": "False"},
+    ),
+    "a complete gang that is not placed is Pending": GangCase(
+        GangFacts(pods(gated=2), {CLIQUE: 2}, initialized=True),
+        "Pending",
+        {"Initialized": "True", "Scheduled": "False", "Ready": "False"},
+    ),
+    "a placed gang whose pods start is Starting": GangCase(
+        GangFacts(pods(placed=2, ready=1), {CLIQUE: 2}, initialized=True, scheduled=True),
+        "Starting",
+        {"Initialized": "True", "Scheduled": "True", "Ready": "False"},
+    ),
+    "a placed gang whose pods are ready is Running": GangCase(
+        GangFacts(pods(placed=2, ready=2), {CLIQUE: 2}, initialized=True, scheduled=True),
+        "Running",
+        {"Initialized": "True", "Scheduled": "True", "Ready": "True"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GANGS.values(), ids=GANGS)
+def test_gang_status(case: GangCase) -> None:
+    status = desired_gang_status(make.gang("train-0", {CLIQUE: 2}), case.facts, now=NOW)
+    assert (status["phase"], told(status)) == (case.phase, case.want)
+
+
+def message_of(status: Manifest, type: str) -> str:
+    return next(str(each["message"]) for each in status["conditions"] if each["type"] == type)
+
+
+def test_a_gang_that_is_not_complete_counts_what_is_missing_and_says_what_keeps_it() -> None:
+    facts = GangFacts(pods(gated=1), {CLIQUE: 2}, initialized=False, troubles=["exceeded quota: gpus"])
+    status = desired_gang_status(make.gang("train-0", {CLIQUE: 2}), facts, now=NOW)
+    assert message_of(status, "Initialized") == "1 of 2 pods exist; exceeded quota: gpus"
+
+
+def test_the_schedulers_words_are_in_the_condition() -> None:
+    facts = GangFacts(
+        pods(gated=2), {CLIQUE: 2}, initialized=True, reason="Unschedulable", message="0/2 nodes: no GPUs"
+    )
+    status = desired_gang_status(make.gang("train-0", {CLIQUE: 2}), facts, now=NOW)
+    assert message_of(status, "Scheduled") == "0/2 nodes: no GPUs"
+
+
+def test_a_gang_that_lost_its_pods_is_unhealthy_until_it_is_placed_again() -> None:
+    before = {
+        "conditions": [{"type": "Scheduled", "status": "True"}, {"type": "Initialized", "status": "True"}]
+    }
+    lost = desired_gang_status(
+        gang_with(before), GangFacts(pods(placed=1, ready=1), {CLIQUE: 2}, initialized=False), now=NOW
+    )
+    assert told(lost)["Unhealthy"] == "True"
+    still = desired_gang_status(
+        gang_with(lost), GangFacts(pods(gated=2), {CLIQUE: 2}, initialized=False), now=LATER
+    )
+    assert told(still)["Unhealthy"] == "True"
+    back = desired_gang_status(
+        gang_with(still), GangFacts(pods(placed=2), {CLIQUE: 2}, initialized=True, scheduled=True), now=LATER
+    )
+    assert "Unhealthy" not in told(back)
+
+
+def test_initialized_never_goes_back() -> None:
+    before = {"conditions": [{"type": "Initialized", "status": "True"}]}
+    status = desired_gang_status(gang_with(before), GangFacts([], {CLIQUE: 2}, initialized=False), now=NOW)
+    assert told(status)["Initialized"] == "True"
+
+
+def test_a_transition_time_moves_only_when_the_status_does() -> None:
+    facts = GangFacts(pods(gated=2), {CLIQUE: 2}, initialized=True, message="one")
+    first = desired_gang_status(make.gang("train-0", {CLIQUE: 2}), facts, now=NOW)
+    again = GangFacts(pods(gated=2), {CLIQUE: 2}, initialized=True, message="another")
+    second = desired_gang_status(gang_with(first), again, now=LATER)
+    times = {each["type"]: each["lastTransitionTime"] for each in second["conditions"]}
+    assert set(times.values()) == {"2026-01-01T12:00:00Z"}
+    assert message_of(second, "Scheduled") == "another"
+
+
+def test_conditions_of_other_writers_stay() -> None:
+    before = {"conditions": [{"type": "SomebodyElses", "status": "True"}]}
+    status = desired_gang_status(gang_with(before), GangFacts([], {}, initialized=False), now=NOW)
+    assert told(status)["SomebodyElses"] == "True"
+
+
+@dataclass(frozen=True)
+class CliqueCase:
+    pods: list[Pod]
+    want: dict[str, int]
+    breached: str
+    reason: str
+
+
+CLIQUES = {
+    "gated pods are counted and break the minimum": CliqueCase(
+        pods(gated=2),
+        {"replicas": 2, "scheduledReplicas": 0, "readyReplicas": 0, "scheduleGatedReplicas": 2},
+        "True",
+        conditions.SCHEDULED_BELOW_MIN_AVAILABLE,
+    ),
+    "pods that start for the first time do not": CliqueCase(
+        pods(placed=2),
+        {"replicas": 2, "scheduledReplicas": 2, "readyReplicas": 0, "scheduleGatedReplicas": 0},
+        "False",
+        conditions.SUFFICIENT_READY_PODS,
+    ),
+    "ready pods do not": CliqueCase(
+        pods(placed=2, ready=2),
+        {"replicas": 2, "scheduledReplicas": 2, "readyReplicas": 2, "scheduleGatedReplicas": 0},
+        "False",
+        conditions.SUFFICIENT_READY_PODS,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CLIQUES.values(), ids=CLIQUES)
+def test_clique_status(case: CliqueCase) -> None:
+    status = desired_clique_status(make.clique(CLIQUE, 2), case.pods, now=NOW)
+    breach = next(each for each in status["conditions"] if each["type"] == conditions.MIN_AVAILABLE_BREACHED)
+    assert {name: status[name] for name in case.want} == case.want
+    assert (breach["status"], breach["reason"]) == (case.breached, case.reason)
+
+
+def test_a_pod_that_crashed_does_not_count_as_working() -> None:
+    crashed = make.pod_manifest(CLIQUE, 0, node="n1")
+    crashed["status"]["containerStatuses"] = [
+        {"ready": False, "lastState": {"terminated": {"exitCode": 1}}},
+    ]
+    status = desired_clique_status(
+        make.clique(CLIQUE, 2), [make.view(Pod, crashed), make.pod(CLIQUE, 1, node="n1", ready=True)], now=NOW
+    )
+    breach = next(each for each in status["conditions"] if each["type"] == conditions.MIN_AVAILABLE_BREACHED)
+    assert (breach["status"], breach["reason"]) == ("True", conditions.INSUFFICIENT_READY_PODS)
+
+
+def test_the_scale_selector_finds_exactly_the_cliques_pods() -> None:
+    clique = make.clique(CLIQUE, 2, labels=labels.owned_by("train"))
+    assert desired_clique_status(clique, [], now=NOW)["hpaPodSelector"] == (
+        "app.kubernetes.io/managed-by=grove-operator,app.kubernetes.io/part-of=train,"
+        "grove.io/podclique=train-0-worker"
+    )
+
+
+def clique_ready(name: str, ready: int) -> PodClique:
+    manifest = make.clique_manifest(name, 1)
+    manifest["status"] = {"readyReplicas": ready, "updatedReplicas": ready}
+    return make.view(PodClique, manifest)
+
+
+def test_a_set_counts_the_replicas_whose_every_clique_is_ready() -> None:
+    cliqueset = make.cliqueset("t", {"a": 1, "b": 1}, replicas=2)
+    cliques = {
+        name: clique_ready(name, ready)
+        for name, ready in {"t-0-a": 1, "t-0-b": 1, "t-1-a": 1, "t-1-b": 0}.items()
+    }
+    status = desired_cliqueset_status(cliqueset, SetFacts(cliques, {}), now=NOW)
+    assert (status["replicas"], status["availableReplicas"], status["updatedReplicas"]) == (2, 1, 1)
+
+
+def test_a_set_says_why_its_first_pending_replica_is_pending() -> None:
+    cliqueset = make.cliqueset("t", {"a": 1}, replicas=2)
+    gang = make.view(
+        PodGang,
+        {
+            **make.gang_manifest("t-1", {"t-1-a": 1}),
+            "status": {
+                "conditions": [
+                    {"type": "Initialized", "status": "True"},
+                    {"type": "Scheduled", "status": "False", "message": "0/4 nodes are available"},
+                ]
+            },
+        },
+    )
+    facts = SetFacts({"t-0-a": clique_ready("t-0-a", 1)}, {"t-1": gang})
+    status = desired_cliqueset_status(cliqueset, facts, now=NOW)
+    assert message_of(status, conditions.AVAILABLE) == (
+        "1 of 2 replicas are available; gang t-1: 0/4 nodes are available"
+    )
+
+
+def test_a_refused_set_names_the_field() -> None:
+    error = FieldError("spec.template.cliques[0].name", "too long")
+    status = desired_cliqueset_status(make.cliqueset("t"), SetFacts({}, {}, refused=[error]), now=NOW)
+    assert told(status)[conditions.ACCEPTED] == "False"
+    assert message_of(status, conditions.ACCEPTED) == "spec.template.cliques[0].name: too long"
