@@ -13,8 +13,8 @@ BASE: Manifest = {
 }
 
 
-def template(pod: Manifest, **fields: object) -> PodCliqueTemplate:
-    cliqueset = make.cliqueset("s", [make.template("worker", pod=pod, **fields)])
+def template(pod: Manifest, **fields: dict[str, str]) -> PodCliqueTemplate:
+    cliqueset = make.cliqueset("s", [{**make.template("worker", pod=pod), **fields}])
     return cliqueset.template.cliques[0]
 
 
