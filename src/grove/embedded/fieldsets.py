@@ -1,7 +1,8 @@
 """Sets of fields as `managedFields` writes them (FieldsV1), and the walks that make them from objects.
 
-A set is the FieldsV1 tree itself: `f:name`, `k:{"key":"value"}` and `v:value` lead down; an empty tree is a field
-that belongs to the set; `.` says the same of a field that has members below it. Trees are shared: never change one.
+A set is the FieldsV1 tree itself: `f:name`, `k:{"key":"value"}` and `v:value` lead down; an empty tree is a
+field that belongs to the set; `.` says the same of a field that has members below it. Trees are shared: never
+change one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from grove.embedded.schema_nodes import OPAQUE, Node
 Tree = dict[str, Any]
 Path = tuple[str, ...]
 SELF = "."
-_PRESENT_BUILTIN = frozenset({"metadata", "spec", "status", "template", "strategy", "updateStrategy", "jobTemplate"})
+_PRESENT_BUILTIN = frozenset(
+    {"metadata", "spec", "status", "template", "strategy", "updateStrategy", "jobTemplate"}
+)
 _PRESENT_CUSTOM = frozenset({"metadata"})
 
 

@@ -1,6 +1,6 @@
 """The three ways to patch an object: RFC 7386 merge patch, RFC 6902 JSON patch, strategic merge patch.
 
-Every function returns a new object and leaves its arguments alone; a patch that cannot be applied raises `ApiError`.
+Every function returns a new object and leaves its arguments alone; what does not apply raises `ApiError`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ def json_patch(target: Manifest, operations: Any) -> Manifest:
     if not isinstance(operations, list) or not all(isinstance(operation, dict) for operation in operations):
         raise bad_request("error decoding patch: a JSON patch is a list of operations")
     if len(operations) > MOST_OPERATIONS:
-        raise ApiError(413, "RequestEntityTooLarge", f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}")
+        raise ApiError(
+            413,
+            "RequestEntityTooLarge",
+            f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}",
+        )
     document: Any = copy.deepcopy(target)
     for operation in operations:
         try:
@@ -49,7 +53,8 @@ def json_patch(target: Manifest, operations: Any) -> Manifest:
 
 
 def _rejected(operation: Manifest, error: Exception) -> ApiError:
-    what = f"{operation.get('op')!s} operation does not apply: doc is missing or differs at path {operation.get('path')!s}"
+    where = f"{operation.get('op')} operation does not apply: doc is missing or differs at path"
+    what = f"{where} {operation.get('path')}"
     detail = {"causes": [{"reason": "UnexpectedServerResponse", "message": f"{what} ({error})"}]}
     return ApiError(422, "Invalid", REJECTED, detail)
 

@@ -25,9 +25,11 @@ def _no_references(reference: str) -> Manifest:
 
 
 class Schema:
-    """One kind's schema, prepared: a built-in kind's (with a resolver for its `$ref`s), or a CRD's (`custom`)."""
+    """One kind's schema, prepared: a built-in kind's (`resolver` follows its `$ref`s) or a `custom` one."""
 
-    def __init__(self, openapi: Manifest, resolver: Resolver = _no_references, *, custom: bool = False) -> None:
+    def __init__(
+        self, openapi: Manifest, resolver: Resolver = _no_references, *, custom: bool = False
+    ) -> None:
         self.openapi = openapi
         self.builtin = not custom
         names = openapi.get("x-kubernetes-group-version-kind") or [{}]

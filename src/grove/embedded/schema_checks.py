@@ -1,7 +1,7 @@
 """Does a value satisfy its schema? The answers are the API server's sentences.
 
-Two judges: `validate` for custom resources (422, one cause per broken rule) and `decode_error` for built-in kinds,
-whose types are checked while decoding (400, first problem only).
+Two judges: `validate` for custom resources (422, one cause per broken rule) and `decode_error` for built-in
+kinds, whose types are checked while decoding (400, first problem only).
 """
 
 from __future__ import annotations
@@ -81,12 +81,18 @@ def _has_type(value: Any, node: Node) -> bool:
 def _wrong_type(value: Any, node: Node, path: str) -> Cause:
     wanted = "integer,string" if node.int_or_string else node.type
     got = type_name(value)
-    return Cause(path or "<nil>", TYPE_INVALID, f'Invalid value: "{got}": {path} in body must be of type {wanted}: "{got}"')
+    return Cause(
+        path or "<nil>",
+        TYPE_INVALID,
+        f'Invalid value: "{got}": {path} in body must be of type {wanted}: "{got}"',
+    )
 
 
 def _required(value: dict[str, Any], node: Node, path: str, causes: list[Cause]) -> None:
     causes.extend(
-        Cause(f"{path}.{name}" if path else name, REQUIRED, "Required value") for name in node.required if name not in value
+        Cause(f"{path}.{name}" if path else name, REQUIRED, "Required value")
+        for name in node.required
+        if name not in value
     )
 
 
@@ -143,7 +149,9 @@ def _limits(value: Any, node: Node, path: str, causes: list[Cause]) -> None:
     limits = node.limits
     if "enum" in limits and value not in limits["enum"]:
         allowed = ", ".join(map(show, limits["enum"]))
-        causes.append(Cause(path, NOT_SUPPORTED, f"Unsupported value: {show(value)}: supported values: {allowed}"))
+        causes.append(
+            Cause(path, NOT_SUPPORTED, f"Unsupported value: {show(value)}: supported values: {allowed}")
+        )
     kind = type(value)
     shown: object = value
     if kind is int or kind is float:
@@ -155,7 +163,9 @@ def _limits(value: Any, node: Node, path: str, causes: list[Cause]) -> None:
         shown = len(value)
     else:
         return
-    causes.extend(Cause(path, INVALID, f"Invalid value: {show(shown)}: {path} in body {problem}") for problem in broken)
+    causes.extend(
+        Cause(path, INVALID, f"Invalid value: {show(shown)}: {path} in body {problem}") for problem in broken
+    )
 
 
 def _number_limits(value: float, limits: dict[str, Any]) -> list[str]:
@@ -190,10 +200,14 @@ def _string_limits(value: str, node: Node, path: str, causes: list[Cause]) -> li
 
 def _size_limits(value: Any, limits: dict[str, Any], path: str, causes: list[Cause]) -> list[str]:
     least, most, what = (
-        ("minItems", "maxItems", "items") if type(value) is list else ("minProperties", "maxProperties", "properties")
+        ("minItems", "maxItems", "items")
+        if type(value) is list
+        else ("minProperties", "maxProperties", "properties")
     )
     if most in limits and len(value) > limits[most]:
-        causes.append(Cause(path, TOO_MANY, f"Too many: {len(value)}: must have at most {limits[most]} items"))
+        causes.append(
+            Cause(path, TOO_MANY, f"Too many: {len(value)}: must have at most {limits[most]} items")
+        )
     if len(value) < limits.get(least, 0):
         return [f"should have at least {limits[least]} {what}"]
     return []
@@ -211,7 +225,9 @@ def _combinators(value: Any, node: Node, path: str, causes: list[Cause]) -> None
 
     for child in node.combinators.get("allOf", ()):
         validate(value, child, path, causes)
-    if "anyOf" in node.combinators and not any(_passes(value, child, path) for child in node.combinators["anyOf"]):
+    if "anyOf" in node.combinators and not any(
+        _passes(value, child, path) for child in node.combinators["anyOf"]
+    ):
         wrong("must validate at least one schema (anyOf)")
     if "oneOf" in node.combinators:
         matches = sum(_passes(value, child, path) for child in node.combinators["oneOf"])
@@ -230,7 +246,9 @@ def decode_error(value: Any, node: Node, path: str) -> str:
     if node.int_or_string:
         if node.format == "quantity":
             return "" if is_quantity(value) else MALFORMED
-        return "" if kind in (int, str) else "json: cannot unmarshal " + _into(value, path, "intstr.IntOrString")
+        return (
+            "" if kind in (int, str) else "json: cannot unmarshal " + _into(value, path, "intstr.IntOrString")
+        )
     wanted = node.python_type
     if (wanted is not None and kind is not wanted) or (node.type == "number" and kind not in (int, float)):
         return "json: cannot unmarshal " + _into(value, path, _go_type(node))

@@ -20,9 +20,9 @@ PYTHON_TYPES: Final[dict[str, type]] = {
     "boolean": bool,
 }
 _LIMITS = (
-    "minimum maximum multipleOf minLength maxLength pattern enum minItems maxItems minProperties maxProperties "
-    "allOf anyOf oneOf not uniqueItems"
-).split()
+    *("minimum", "maximum", "multipleOf", "minLength", "maxLength", "pattern", "enum"),
+    *("minItems", "maxItems", "minProperties", "maxProperties", "uniqueItems"),
+)
 Resolver = Callable[[str], Manifest]
 
 
@@ -107,7 +107,7 @@ OPAQUE.simple = True
 
 
 class Compiler:
-    """Turns one OpenAPI document into nodes; a built-in kind is read as Go structs, a CRD as a structural schema."""
+    """Turns an OpenAPI document into nodes: a built-in kind as Go structs, a CRD as a structural schema."""
 
     def __init__(self, resolver: Resolver, *, builtin: bool, object_meta: Callable[[], Node]) -> None:
         self._resolve = resolver
@@ -137,7 +137,13 @@ class Compiler:
             self._fill(target, self._resolve(reference))
         if "default" in schema or schema.get("x-kubernetes-map-type"):
             node = Node()
-            self._fill(node, {**self._resolve(reference), **{k: v for k, v in schema.items() if k not in ("$ref", "allOf")}})
+            self._fill(
+                node,
+                {
+                    **self._resolve(reference),
+                    **{k: v for k, v in schema.items() if k not in ("$ref", "allOf")},
+                },
+            )
             return node
         return target
 
@@ -190,7 +196,12 @@ class Compiler:
     def _add_type_meta(self, node: Node) -> None:
         text = Node()
         text.type, text.python_type, text.simple = "string", str, True
-        node.fields = {**(node.fields or {}), "apiVersion": text, "kind": text, "metadata": self._object_meta()}
+        node.fields = {
+            **(node.fields or {}),
+            "apiVersion": text,
+            "kind": text,
+            "metadata": self._object_meta(),
+        }
 
 
 def _mark_rules(node: Node, seen: set[int]) -> bool:

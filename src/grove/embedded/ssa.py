@@ -33,11 +33,12 @@ from grove.embedded.schema_nodes import OPAQUE, Node
 
 Mode = Literal["full", "lazy", "off"]
 BEFORE_FIRST_APPLY = "before-first-apply"
-_UNTRACKED_META = (
-    "name namespace creationTimestamp selfLink uid generation managedFields resourceVersion deletionTimestamp "
-    "deletionGracePeriodSeconds"
-).split()
-_UNTRACKED_META_KEYS = frozenset(_UNTRACKED_META)
+_UNTRACKED_META = frozenset(
+    {
+        *("name", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "managedFields"),
+        *("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"),
+    }
+)
 _UNTRACKED_ROOT = frozenset({"apiVersion", "kind"})
 
 
@@ -109,7 +110,7 @@ def _write(obj: Manifest, entries: Entries) -> None:
 def _tracked(obj: Manifest) -> Manifest:
     """The part of an object whose ownership is recorded."""
     part = {name: value for name, value in obj.items() if name not in _UNTRACKED_ROOT}
-    meta = {k: v for k, v in (obj.get("metadata") or {}).items() if k not in _UNTRACKED_META_KEYS}
+    meta = {k: v for k, v in (obj.get("metadata") or {}).items() if k not in _UNTRACKED_META}
     if meta:
         part["metadata"] = meta
     else:
@@ -155,14 +156,18 @@ def track(
     if changed:
         mine = entries.get(me)
         fields = union(mine.fields, changed) if mine else changed
-        entries[me] = _Entry(manager, operation, api_version or new.get("apiVersion", ""), now, subresource, fields)
+        entries[me] = _Entry(
+            manager, operation, api_version or new.get("apiVersion", ""), now, subresource, fields
+        )
     _write(new, entries)
 
 
 def _changes(old: Manifest | None, new: Manifest, schema: Schema | None) -> tuple[Tree | None, Tree | None]:
     after = _tracked(new)
     if old is None:
-        return created_fields(after, _root(schema), builtin=schema is not None and schema.builtin) or None, None
+        return created_fields(
+            after, _root(schema), builtin=schema is not None and schema.builtin
+        ) or None, None
     before = _tracked(old)
     # An absent map and an empty one are told apart below the root only.
     return compare(before or {"metadata": {}}, after or {"metadata": {}}, _root(schema))
@@ -181,7 +186,7 @@ def apply(
 ) -> Manifest:
     """The live object with the configuration merged in and ownership written; raises 409 on conflicts.
 
-    Fields that the request cannot write (status on the main resource, everything else on /status) are not claimed.
+    What the request cannot write (status on the main resource, the rest on /status) is not claimed.
     """
     node = _root(schema)
     claimed = _writable(_tracked(applied), subresource, has_status=has_status)
@@ -246,7 +251,8 @@ def _take_over(entries: Entries, changed: Tree, me: tuple[str, str, str], *, for
 def _conflict(conflicts: list[tuple[_Entry, Tree]]) -> ApiError:
     found = sorted((entry.shown(), describe(path)) for entry, lost in conflicts for path in paths(lost))
     causes = [
-        {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": field} for who, field in found
+        {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": field}
+        for who, field in found
     ]
     if len(found) == 1:
         text = f"conflict with {found[0][0]}: {found[0][1]}"
@@ -267,7 +273,9 @@ def merge(live: Any, applied: Any, node: Node) -> Any:
     if type(applied) is dict and type(live) is dict and not node.atomic:
         result = dict(live)
         for name, value in applied.items():
-            result[name] = merge(live[name], value, child_of(node, name)) if name in live else copy.deepcopy(value)
+            result[name] = (
+                merge(live[name], value, child_of(node, name)) if name in live else copy.deepcopy(value)
+            )
         return result
     if type(applied) is list and type(live) is list:
         if node.list_type == "map":
@@ -330,5 +338,7 @@ def _prune_item(value: list[Any], element: str, node: Node, stale: Tree, keep: T
                 del value[index]
             else:
                 keys = {f"f:{key}" for key in node.map_keys}
-                _prune(item, node.items or OPAQUE, {e: b for e, b in stale.items() if e not in keys}, keep or {})
+                _prune(
+                    item, node.items or OPAQUE, {e: b for e, b in stale.items() if e not in keys}, keep or {}
+                )
             return

@@ -10,6 +10,7 @@ import copy
 from typing import Any
 
 from grove.embedded.errors import Manifest, bad_request
+from grove.embedded.schema import Schema
 from grove.embedded.schema_nodes import OPAQUE, Node
 
 PATCH = "$patch"
@@ -18,8 +19,12 @@ ORDER = "$setElementOrder/"
 DELETE_PRIMITIVES = "$deleteFromPrimitiveList/"
 
 
-def strategic_patch(target: Any, patch: Any, schema: Node) -> Any:
+def strategic_patch(target: Manifest, patch: Any, schema: Schema | None) -> Any:
     """A new object: `target` changed as `patch` asks."""
+    return _patch(target, patch, schema.root if schema is not None else OPAQUE)
+
+
+def _patch(target: Any, patch: Any, schema: Node) -> Any:
     if not isinstance(patch, dict):
         return copy.deepcopy(patch)
     directive = patch.get(PATCH)
@@ -58,7 +63,7 @@ def _patch_field(result: Manifest, name: str, value: Any, node: Node) -> None:
         elif value.get(PATCH) == "delete":
             result.pop(name, None)
         else:
-            result[name] = strategic_patch(result.get(name), value, node)
+            result[name] = _patch(result.get(name), value, node)
     elif isinstance(value, list) and "merge" in node.strategies:
         result[name] = _merge_list(result.get(name) or [], value, node)
     else:
@@ -83,13 +88,15 @@ def _merge_list(current: list[Any], patch: list[Any], node: Node) -> list[Any]:
     for item in patch:
         if key not in item:
             raise bad_request(f"map: {item} does not contain declared merge key: {key}")
-        place = next((i for i, old in enumerate(result) if isinstance(old, dict) and old.get(key) == item[key]), None)
+        place = next(
+            (i for i, old in enumerate(result) if isinstance(old, dict) and old.get(key) == item[key]), None
+        )
         if item.get(PATCH) == "delete":
             result = [old for old in result if not isinstance(old, dict) or old.get(key) != item[key]]
         elif place is None:
-            result.append(strategic_patch({}, item, node.items or OPAQUE))
+            result.append(_patch({}, item, node.items or OPAQUE))
         else:
-            result[place] = strategic_patch(result[place], item, node.items or OPAQUE)
+            result[place] = _patch(result[place], item, node.items or OPAQUE)
     return result
 
 
@@ -113,7 +120,9 @@ def _ordered(items: list[Any], order: list[Any], key: str) -> list[Any]:
         return repr(item.get(key) if key and isinstance(item, dict) else item)
 
     place = {identity(item): index for index, item in enumerate(order)}
-    listed = sorted((item for item in items if identity(item) in place), key=lambda item: place[identity(item)])
+    listed = sorted(
+        (item for item in items if identity(item) in place), key=lambda item: place[identity(item)]
+    )
     result: list[Any] = []
     followers: dict[str, list[Any]] = {}
     previous = ""

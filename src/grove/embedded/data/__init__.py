@@ -1,6 +1,6 @@
 """Facts about Kubernetes that are too many to write by hand: schemas per minor and the protobuf field table.
 
-Loaded on first use and kept; nobody may change what these functions return. `README.md` says where they come from.
+Loaded on first use and kept; nobody may change what these functions return. `README.md` names the sources.
 """
 
 from __future__ import annotations
