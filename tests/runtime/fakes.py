@@ -230,5 +230,8 @@ async def pass_time(seconds: float) -> None:
     """Let virtual time pass."""
     loop = asyncio.get_running_loop()
     done = loop.create_future()
-    loop.call_later(seconds, done.set_result, None)
-    await done
+    timer = loop.call_later(seconds, done.set_result, None)
+    try:
+        await done
+    finally:
+        timer.cancel()

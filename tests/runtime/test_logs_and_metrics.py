@@ -1,0 +1,83 @@
+"""What is said and counted."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from grove.meta import Key
+from grove.runtime import logs
+from grove.runtime.metrics import Metrics
+
+
+@pytest.fixture
+def restore() -> Iterator[None]:
+    root = logging.getLogger("grove")
+    before = (list(root.handlers), root.level, root.propagate)
+    yield
+    root.handlers[:], root.level, root.propagate = before
+
+
+@pytest.mark.usefixtures("restore")
+def test_a_json_line_has_the_message_its_fields_and_who_was_at_work() -> None:
+    stream = io.StringIO()
+    logs.configure(level="info", format="json", stream=stream)
+    with logs.bound(controller="clique", key="ns/a"):
+        logging.getLogger("grove.test").info(
+            "gate opened", extra={"pod": Key("ns", "p"), "count": 3, "names": ["x"], "level": "high"}
+        )
+        logging.getLogger("grove.test").debug("not wanted")
+    (line,) = stream.getvalue().splitlines()
+    told = json.loads(line)
+    assert told.pop("time").endswith("+00:00")
+    assert told == {
+        "level": "info",
+        "logger": "grove.test",
+        "message": "gate opened",
+        "controller": "clique",
+        "key": "ns/a",
+        "pod": "ns/p",
+        "count": 3,
+        "names": ["x"],
+        "level_": "high",
+    }
+
+
+@pytest.mark.usefixtures("restore")
+def test_an_exception_stays_on_the_line_of_its_record() -> None:
+    stream = io.StringIO()
+    logs.configure(format="json", stream=stream)
+    try:
+        raise ValueError("mine")
+    except ValueError:
+        logging.getLogger("grove.test").exception("reconcile failed")
+    (line,) = stream.getvalue().splitlines()
+    assert "ValueError: mine" in json.loads(line)["exception"]
+
+
+@pytest.mark.usefixtures("restore")
+def test_a_text_line_is_for_people() -> None:
+    stream = io.StringIO()
+    logs.configure(level="debug", format="text", stream=stream)
+    with logs.bound(key="ns/a"):
+        logging.getLogger("grove.test").debug("look again", extra={"why": "2 of 8 missing", "seconds": 5})
+    assert stream.getvalue()[13:] == 'debug   look again  key=ns/a  why="2 of 8 missing"  seconds=5\n'
+
+
+def test_an_unknown_level_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="unknown log level 'loud': use debug, info"):
+        logs.configure(level="loud")
+
+
+def test_metrics_are_prefixed_shared_by_name_and_private_to_their_registry() -> None:
+    one, two = Metrics(), Metrics()
+    counter = one.counter("selections_total", "Selections.", ("backend",))
+    assert one.counter("grove_selections_total", "Selections.", ("backend",)) is counter
+    counter.labels("kai").inc()
+    assert one.value("grove_selections_total", backend="kai") == 1
+    assert two.value("grove_selections_total", backend="kai") == 0
+    assert b'grove_selections_total{backend="kai"} 1.0' in one.render()
+    with pytest.raises(ValueError, match="exists already and is a Counter, not a Gauge"):
+        one.gauge("selections_total", "Selections.")
