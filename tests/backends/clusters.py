@@ -10,9 +10,7 @@ _PAIR = frozenset({"workloads", "podgroups"})
 BARE = Cluster(served={f"{GROUP}/v1": frozenset({"priorityclasses"})}, version="1.34")
 V135 = Cluster(served={**BARE.served, f"{GROUP}/v1alpha1": frozenset({"workloads"})}, version="1.35")
 V136_PLAIN = Cluster(served={**BARE.served, f"{GROUP}/v1alpha2": _PAIR}, version="1.36")
-V136 = Cluster(
-    served=V136_PLAIN.served, fields=frozenset({TOPOLOGY_FIELD, DISRUPTION_FIELD}), version="1.36"
-)
+V136 = Cluster(served=V136_PLAIN.served, fields=frozenset({TOPOLOGY_FIELD, DISRUPTION_FIELD}), version="1.36")
 V137_PLAIN = Cluster(served={**BARE.served, f"{GROUP}/v1beta1": _PAIR}, version="1.37")
 V137_TOPOLOGY = Cluster(served=V137_PLAIN.served, fields=frozenset({TOPOLOGY_FIELD}), version="1.37")
 V137 = Cluster(

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from tests.backends import clusters
+from tests.backends.clusters import on
+
 from grove.backends.base import Backend, Context
 from grove.backends.default import DefaultBackend
 from grove.backends.kai import POD_GROUP_ANNOTATION, KaiBackend
 from grove.meta import Manifest
 from grove.testing.conformance import BackendConformance
-from tests.backends import clusters
-from tests.backends.clusters import on
 
 
 class TestDefault(BackendConformance):

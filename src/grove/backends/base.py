@@ -130,11 +130,14 @@ class Probe:
         return frozenset(f"{self.resource}:{path}" for path in self.fields if _holds(answer, path))
 
 
-def _holds(manifest: Manifest, path: str) -> bool:
-    value: object = manifest
-    for step in path.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
-    return value is not None
+def _holds(value: object, path: str) -> bool:
+    """Whether there is something at a dotted path; a list has what one of its items has."""
+    if isinstance(value, list):
+        return any(_holds(item, path) for item in value)
+    if not path or not isinstance(value, dict):
+        return not path and value is not None
+    step, _, rest = path.partition(".")
+    return _holds(value.get(step), rest)
 
 
 class Backend(Protocol):

@@ -82,10 +82,10 @@ class DefaultBackend:
         return (generation.podgroups,)
 
     def preconditions(self, context: Context) -> Sequence[Precondition]:
-        name = "native gang scheduling"
+        name, required = "native gang scheduling", gang_required(context)
         if misconfigured(context.cluster):
             return (Precondition(name, missing=MISCONFIGURED),)
-        if detect(context.cluster) is None and gang_required(context):
+        if required and detect(context.cluster) is None:
             return (Precondition(name, missing=ABSENT),)
         return (Precondition(name),)
 

@@ -15,7 +15,7 @@ from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup
 from grove.api.pod import Pod
 from grove.api.topology import ClusterTopologyBinding, TopologyConstraint
 from grove.backends import kai_reading, kai_topology
-from grove.backends.base import Capability, Context, Fidelity, Loss, Precondition, Reading, Translation
+from grove.backends.base import Capability, Context, Fidelity, Loss, Precondition, Probe, Reading, Translation
 from grove.backends.kai_queue import QUEUE, queue_conflicts, queue_of
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
 from grove.backends.shape import groups_by_podgroup, owned_metadata, podgroup_of
@@ -27,9 +27,11 @@ PODGROUPS: Final = resource(GROUP, "v2alpha2", "PodGroup")
 QUEUES: Final = resource(GROUP, "v2", "Queue", namespaced=False)
 BIND_REQUESTS: Final = resource(GROUP, "v1alpha2", "BindRequest")
 
-#: Field facts, in the form of `Cluster.fields`; they come from the CRD's schema.
-MIN_SUBGROUP_FIELD: Final = f"podgroups.{GROUP}:spec.subGroups.minSubGroup"
-STALENESS_FIELD: Final = f"podgroups.{GROUP}:spec.stalenessGracePeriod"
+#: Field facts, in the form of `Cluster.fields`; older releases of KAI lack them.
+MIN_SUBGROUP_PATH: Final = "spec.subGroups.minSubGroup"
+STALENESS_PATH: Final = "spec.stalenessGracePeriod"
+MIN_SUBGROUP_FIELD: Final = f"podgroups.{GROUP}:{MIN_SUBGROUP_PATH}"
+STALENESS_FIELD: Final = f"podgroups.{GROUP}:{STALENESS_PATH}"
 
 POD_GROUP_ANNOTATION: Final = "pod-group-name"
 SKIP_PODGROUPER: Final = "kai.scheduler/skip-podgrouper"
@@ -68,6 +70,15 @@ class KaiBackend:
                 else f"the cluster does not serve {each} in {each.api_version}; install KAI Scheduler",
             )
             for each in (PODGROUPS, QUEUES, BIND_REQUESTS, kai_topology.TOPOLOGIES)
+        )
+
+    def probes(self, context: Context) -> Sequence[Probe]:
+        if not context.cluster.serves(PODGROUPS):
+            return ()
+        # One field each: the strict validation that keeps a known field refuses the whole of an unknown one.
+        return (
+            _probe(MIN_SUBGROUP_PATH, subGroups=[{"name": "a", "minSubGroup": 1}, _PROBE_LEAF]),
+            _probe(STALENESS_PATH, stalenessGracePeriod=_NEVER_STALE),
         )
 
     def validate(self, cliqueset: PodCliqueSet, context: Context) -> Sequence[FieldError]:
@@ -117,6 +128,19 @@ class KaiBackend:
 
     def levels_of(self, manifest: Manifest) -> tuple[str, ...]:
         return kai_topology.levels_of(manifest)
+
+
+_PROBE_LEAF: Final[Manifest] = {"name": "b", "parent": "a", "minMember": 1}
+
+
+def _probe(path: str, **spec: object) -> Probe:
+    manifest: Manifest = {
+        "apiVersion": PODGROUPS.api_version,
+        "kind": PODGROUPS.kind,
+        "metadata": {"name": "grove-probe", "namespace": "default"},
+        "spec": {"minMember": 1, **spec},
+    }
+    return Probe(PODGROUPS, manifest, (path,))
 
 
 def _podgroup_name(gang: PodGang, podgroup: PodGroup | None = None) -> str:

@@ -101,7 +101,7 @@ class Progress:
             return Reading(
                 Verdict.WAITING,
                 "SchedulingGated",
-                f"{self.sentence}; {self.gated} pods are held by scheduling gates.",
+                f"{self.sentence}; {self.gated} still behind scheduling gates.",
             )
         return Reading(
             Verdict.WAITING, "WaitingForScheduler", f"{self.sentence}; the scheduler has not decided yet."
@@ -134,4 +134,5 @@ def verdict_of(gang: PodGang, seen: Progress) -> Reading | None:
         return Reading(Verdict.WAITING, "WaitingForPods", "The gang lists no podgroups yet.")
     if seen.complete:
         return Reading(Verdict.SCHEDULED, "Scheduled", f"{seen.sentence}.")
-    return None
+    # While pods are missing or gated no scheduler has judged the gang as it is; what it said before is stale.
+    return seen.waiting() if seen.missing or seen.gated else None

@@ -1,0 +1,121 @@
+"""KAI's verdict, in the words that the real scheduler was heard to use."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+from tests.backends import clusters
+from tests.backends.clusters import on
+
+from grove.api.pod import Pod
+from grove.backends.base import Reading, Verdict
+from grove.backends.kai import KaiBackend
+from grove.meta import Manifest
+from grove.testing import make
+
+GANG = make.gang("g", {"leader": 2, "worker": 2})
+NO = Verdict.UNSCHEDULABLE
+
+SHORT = (
+    "Resources were found for 1 pods from all sub-groups while sub-group worker requires 2 pods for gang "
+    "scheduling. Additional pods cannot be scheduled in this sub-group due to: no nodes with enough resources "
+    "were found: 2 node(s) didn't have enough resources: GPUs.."
+)
+RACK = (
+    "node-group z1.r1 can allocate only 3 of 4 required pods. topology topo, requirement "
+    "topology.kubernetes.io/rack couldn't be satisfied for job <default/rack>."
+)
+
+
+def conditions(*reasons: tuple[str, str], **condition: object) -> list[Manifest]:
+    """One PodGroup whose scheduling condition has these reasons."""
+    said = {
+        "type": "UnschedulableOnNodePool",
+        "nodePool": "default",
+        "status": "True",
+        "reason": "Unschedulable",
+        "reasons": [{"reason": reason, "message": message} for reason, message in reasons],
+        **condition,
+    }
+    return [{"kind": "PodGroup", "status": {"schedulingConditions": [said]}}]
+
+
+def pods(*, node: str = "", unschedulable: str = "", gates: Sequence[str] = ()) -> list[Pod]:
+    return [
+        make.pod(clique, index, gang=GANG, node=node, unschedulable=unschedulable, gates=gates)
+        for clique in ("leader", "worker")
+        for index in range(2)
+    ]
+
+
+@dataclass(frozen=True)
+class Case:
+    want: Reading
+    pods: Sequence[Pod]
+    objects: Sequence[Manifest] = ()
+
+
+CASES = {
+    "one short": Case(
+        Reading(NO, "Unschedulable", f"0 of 4 pods placed; {SHORT[:-1]}"),
+        pods(unschedulable=f"PodSchedulingErrors: {SHORT}"),
+        conditions(("PodSchedulingErrors", SHORT)),
+    ),
+    "one short, by the pods alone": Case(
+        Reading(NO, "Unschedulable", f"0 of 4 pods placed; {SHORT[:-1]}"),
+        pods(unschedulable=f"PodSchedulingErrors: {SHORT}"),
+    ),
+    "no rack has room": Case(
+        Reading(NO, "Unschedulable", f"0 of 4 pods placed; {RACK}"),
+        pods(),
+        conditions(("PodSchedulingErrors", RACK)),
+    ),
+    "an unknown level": Case(
+        Reading(NO, "Unschedulable", "0 of 4 pods placed; Unable to schedule podgroup."),
+        pods(),
+        conditions(message="Unable to schedule podgroup"),
+    ),
+    "no such queue": Case(
+        Reading(NO, "QueueDoesNotExist", "0 of 4 pods placed; Queue 'nope' does not exist."),
+        pods(unschedulable="PodSchedulingErrors: x"),
+        conditions(("PodSchedulingErrors", "x"), ("QueueDoesNotExist", "Queue 'nope' does not exist")),
+    ),
+    "the queue is full": Case(
+        Reading(NO, "OverLimit", "0 of 4 pods placed; queue q has reached its limit of 2 GPUs."),
+        pods(),
+        conditions(("OverLimit", "queue q has reached its limit of 2 GPUs.")),
+    ),
+    "the condition stays after scheduling": Case(
+        Reading(Verdict.SCHEDULED, "Scheduled", "4 of 4 pods placed."),
+        pods(node="n1"),
+        conditions(("PodSchedulingErrors", SHORT)),
+    ),
+    "a condition that no longer holds": Case(
+        Reading(
+            Verdict.WAITING,
+            "WaitingForScheduler",
+            "0 of 4 pods placed; the scheduler has not decided yet.",
+        ),
+        pods(),
+        conditions(("PodSchedulingErrors", SHORT), status="False"),
+    ),
+    "behind gates": Case(
+        Reading(
+            Verdict.WAITING,
+            "SchedulingGated",
+            "0 of 4 pods placed; 4 still behind scheduling gates.",
+        ),
+        pods(gates=["grove.io/podgang"]),
+    ),
+    "some pods missing": Case(Reading(Verdict.WAITING, "WaitingForPods", "2 of 4 pods exist."), pods()[:2]),
+    "null lists": Case(
+        Reading(Verdict.WAITING, "WaitingForPods", "0 of 4 pods exist."),
+        (),
+        [{"kind": "PodGroup", "status": {"schedulingConditions": None}}],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_reading(case: Case) -> None:
+    assert KaiBackend().read(GANG, case.objects, case.pods, on(clusters.KAI_012)) == case.want
