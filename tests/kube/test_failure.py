@@ -105,6 +105,7 @@ def test_a_long_page_is_cut() -> None:
 def test_the_wait_comes_from_the_header_before_the_body() -> None:
     body = msgspec.json.encode(status(429, "TooManyRequests", "slow down", retryAfterSeconds=7))
     assert error_from_answer("GET /x", 429, {"Retry-After": "2"}, body).retry_after == 2.0
+    assert error_from_answer("GET /x", 429, {"retry-after": "3"}, body).retry_after == 3.0
     assert error_from_answer("GET /x", 429, {}, body).retry_after == 7.0
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Literal
 
 import pytest
@@ -151,6 +152,14 @@ async def test_a_line_may_be_longer_than_any_buffer() -> None:
     pieces = [big[at : at + 70_000] for at in range(0, len(big), 70_000)]
     async with serve(watched([*pieces, line("DELETED", pod("a", "7"))])) as stub, client_of(stub) as client:
         assert await run(client) == [("ADDED", "a", "6"), ("DELETED", "a", "7")]
+
+
+async def test_whoever_leaves_early_gives_the_connection_back() -> None:
+    async with serve(watched([line("ADDED", pod("a", "6"))], then="hang")) as stub, client_of(stub) as client:
+        async with aclosing(client.watch(PODS, type=Object, resource_version="5")) as events:
+            assert (await anext(events)).object.name == "a"
+        with pytest.raises(StopAsyncIteration):
+            await anext(events)
 
 
 async def test_watches_do_not_use_up_the_pool_of_requests() -> None:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from grove.errors import ApiError
-from grove.kube.failure import error_from_answer
+from grove.kube.failure import error_from_answer, header_of
 from grove.kube.limiter import Limiter
 from grove.kube.retry import RetryPolicy
 from grove.kube.transport import Response, Stream, Transport
@@ -90,8 +90,7 @@ class Exchange:
         )
         if response.status >= 300:
             raise error_from_answer(str(call), response.status, response.headers, response.body)
-        warning = response.headers.get("Warning")
-        if warning:
+        if warning := header_of(response.headers, "Warning"):
             self._warn(call, warning)
         return response
 

@@ -64,7 +64,7 @@ _STATUS: Final = msgspec.json.Decoder(Status)
 
 def error_from_answer(request: str, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """The error for an HTTP answer of 300 and above; `request` is what was asked, `GET /api/v1/pods`."""
-    wait = retry_after(headers.get("Retry-After", ""))
+    wait = retry_after(header_of(headers, "Retry-After"))
     try:
         parsed = _STATUS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -97,6 +97,11 @@ def error_from_status(
         wait = float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None
     message = parsed.message or f"{request} was answered with {_status_text(number)} {reason}".strip()
     return _class_of(number, reason)(message, status=number, reason=reason, details=details, retry_after=wait)
+
+
+def header_of(headers: Mapping[str, str], name: str) -> str:
+    """A header of an answer, also where a transport keeps the names in lower case."""
+    return headers.get(name) or headers.get(name.lower()) or ""
 
 
 def retry_after(header: str, *, now: datetime | None = None) -> float | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import builtins
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -82,7 +82,7 @@ class Reads:
         labels: str = "",
         fields: str = "",
         limit: int = 500,
-    ) -> AsyncIterator[Listing[T]]:
+    ) -> AsyncGenerator[Listing[T], None]:
         """All pages, one after the other; others get their turn in between."""
         token, restarted = "", False
         while True:
@@ -143,11 +143,12 @@ class Reads:
         fields: str = "",
         timeout_seconds: int = TIMEOUT_SECONDS,
         stall_seconds: float = STALL_SECONDS,
-    ) -> AsyncIterator[WatchEvent[T]]:
+    ) -> AsyncGenerator[WatchEvent[T], None]:
         """The changes after a version, by one request.
 
         Ends when the server ends it; raises Gone when the version is too old, Unreachable when the stream
         breaks or is silent for `stall_seconds`, which must exceed the server's bookmark period of a minute.
+        Who leaves before the end closes the iterator (`contextlib.aclosing`), and with it the connection.
         """
         query = [("watch", "true"), ("allowWatchBookmarks", "true"), *_selection(labels, fields)]
         query.append(("timeoutSeconds", str(timeout_seconds)))

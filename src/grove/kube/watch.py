@@ -5,7 +5,7 @@ stalled stream raises Unreachable. Never reconnects: the caller decides when, an
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
@@ -75,7 +75,7 @@ _raw_frames: Final = msgspec.json.Decoder(_RawFrame)
 
 async def watch_events(
     exchange: Exchange, call: Call, codec: Codec[T], *, stall_seconds: float = STALL_SECONDS
-) -> AsyncIterator[WatchEvent[T]]:
+) -> AsyncGenerator[WatchEvent[T], None]:
     """The events of one watch request."""
     request = str(call)
     lines = Lines()
