@@ -1,0 +1,290 @@
+"""The kubelets of all nodes: bound pods start, become ready, fail by script, and stop.
+
+Acts on pods that have a node which is not lost. With a start-up time of zero a pod costs exactly one write,
+from Pending to Running and Ready. Annotations of a pod script its life:
+
+    embedded.grove.io/startup: 3s       time until its containers run (the default is an option)
+    embedded.grove.io/not-ready: "true" runs, but its probes fail; may be changed while it runs
+    embedded.grove.io/fail-after: 10s   its containers end so long after each start
+    embedded.grove.io/exit-code: "0"    with which code they end (1)
+    embedded.grove.io/fail-count: "1"   how often they do so (always)
+    embedded.grove.io/shutdown: 2s      time from deletion to the end, at most its grace period
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+from grove.embedded.actors import pod_status
+from grove.embedded.actors.mirror import Mirrors
+from grove.embedded.actors.nodes import address_of, is_lost
+from grove.embedded.actors.objects import (
+    NODES,
+    PODS,
+    STRATEGIC,
+    Key,
+    annotations_of,
+    condition,
+    is_deleting,
+    is_stale,
+    is_terminal,
+    key_of,
+    node_of,
+    phase_of,
+    seconds,
+    uid_of,
+)
+from grove.embedded.actors.work import Work
+from grove.embedded.clock import Clock, rfc3339
+from grove.embedded.errors import ApiError, Manifest
+from grove.embedded.local import ActorClient
+
+PREFIX = "embedded.grove.io/"
+FIRST_CRASH_PAUSE = 10
+LONGEST_CRASH_PAUSE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletOptions:
+    startup_seconds: float = 0.0
+    startup_jitter: float = 0.0
+    """Up to so many seconds more, different for each pod but the same in each run with the same seed."""
+    shutdown_seconds: float = 0.0
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Life:
+    """What a kubelet remembers of a pod; times are those of the event loop."""
+
+    uid: str
+    seen: float
+    address: str
+    started: float | None = None
+    started_at: str = ""
+    stopping: float | None = None
+    failures: int = 0
+    restart: float | None = None
+    log: list[str] = field(default_factory=list)
+
+
+class Kubelet:
+    """Runs until cancelled."""
+
+    def __init__(
+        self,
+        client: ActorClient,
+        clock: Clock,
+        *,
+        mirrors: Mirrors | None = None,
+        options: KubeletOptions | None = None,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._options = options or KubeletOptions()
+        self._own_mirrors = None if mirrors else Mirrors(client)
+        self._mirrors = mirrors or self._own_mirrors or Mirrors(client)
+        self._lives: dict[Key, Life] = {}
+        self._on_node: dict[str, dict[Key, None]] = {}
+        self._addresses = 0
+        self._work: Work[Key] = Work("kubelet", self._step, workers=16)
+
+    async def run(self) -> None:
+        try:
+            self._nodes = self._mirrors.of(NODES)
+            self._pods = self._mirrors.of(PODS)
+            await self._mirrors.synced(NODES)
+            self._pods.subscribe(self._pod_changed)
+            self._nodes.subscribe(self._node_changed)
+            await self._work.run()
+        finally:
+            if self._own_mirrors:
+                await self._own_mirrors.close()
+
+    def log_text(self, namespace: str, name: str, container: str = "") -> str:
+        """What the containers of a pod have printed so far; empty for a pod that has not started."""
+        life = self._lives.get((namespace, name))
+        return "".join(f"{line}\n" for line in life.log) if life else ""
+
+    def _pod_changed(self, old: Manifest | None, new: Manifest | None) -> None:
+        pod = new or old
+        assert pod is not None
+        key, name = key_of(pod), node_of(pod)
+        if not name:
+            return
+        if new is None:
+            self._lives.pop(key, None)
+            self._work.forget(key)
+            self._on_node.get(name, {}).pop(key, None)
+            return
+        self._on_node.setdefault(name, {})[key] = None
+        self._work.add(key)
+
+    def _node_changed(self, old: Manifest | None, new: Manifest | None) -> None:
+        node = new or old
+        assert node is not None
+        if old is not None and new is not None and is_lost(old) == is_lost(new):
+            return
+        for key in self._on_node.get(node["metadata"]["name"], ()):
+            self._work.add(key)
+
+    async def _step(self, key: Key) -> float | None:
+        pod = self._pods.get(key)
+        node = self._nodes.get(("", node_of(pod))) if pod else None
+        if pod is None or node is None or is_lost(node):
+            return None
+        life = self._life(pod)
+        if is_deleting(pod):
+            return await self._stop(pod, life)
+        if is_terminal(pod):
+            return None
+        if phase_of(pod) == "Pending":
+            return await self._start(pod, node, life)
+        return await self._live(pod, node, life)
+
+    def _life(self, pod: Manifest) -> Life:
+        life = self._lives.get(key_of(pod))
+        if life is None or life.uid != uid_of(pod):
+            self._addresses += 1
+            count = self._addresses
+            address = f"10.{64 + count // 62500 % 64}.{count // 250 % 250}.{count % 250 + 1}"
+            life = Life(uid_of(pod), asyncio.get_running_loop().time(), address)
+            self._lives[key_of(pod)] = life
+        return life
+
+    async def _start(self, pod: Manifest, node: Manifest, life: Life) -> float | None:
+        if life.started is not None:
+            # Already reported; the mirror has not heard of it yet.
+            return self._until_failure(pod, life)
+        now = asyncio.get_running_loop().time()
+        rest = life.seen + self._startup(pod) - now
+        if rest > 0:
+            return rest
+        await self._run_containers(pod, node, life)
+        return self._until_failure(pod, life)
+
+    async def _run_containers(
+        self, pod: Manifest, node: Manifest, life: Life, last: pod_status.Exit | None = None
+    ) -> None:
+        stamp = rfc3339(self._clock.now())
+        status = pod_status.running(
+            pod,
+            stamp,
+            ready=self._wants_ready(pod),
+            address=(pod.get("status") or {}).get("podIP") or life.address,
+            host=address_of(node),
+            restarts=life.failures,
+            last=last,
+        )
+        if not await self._report(pod, status):
+            return
+        life.started, life.started_at, life.restart = asyncio.get_running_loop().time(), stamp, None
+        for container in pod["spec"].get("containers") or ():
+            life.log.append(f"{stamp} {container['name']} started on {node_of(pod)}")
+
+    async def _live(self, pod: Manifest, node: Manifest, life: Life) -> float | None:
+        now = asyncio.get_running_loop().time()
+        if life.restart is not None:
+            if now < life.restart:
+                return life.restart - now
+            last = pod_status.Exit(self._exit_code(pod), life.started_at, rfc3339(self._clock.now()))
+            await self._run_containers(pod, node, life, last)
+            return self._until_failure(pod, life)
+        if life.started is None:
+            # It ran before we came: its clock starts now.
+            life.started, life.started_at = now, rfc3339(self._clock.now())
+        rest = self._until_failure(pod, life)
+        if rest is not None and rest <= 0:
+            return await self._fail(pod, life)
+        await self._report_readiness(pod)
+        return rest
+
+    async def _fail(self, pod: Manifest, life: Life) -> float | None:
+        stamp = rfc3339(self._clock.now())
+        code = self._exit_code(pod)
+        end = pod_status.Exit(code, life.started_at, stamp)
+        life.log.append(f"{stamp} exited with code {code}")
+        policy = pod["spec"].get("restartPolicy") or "Always"
+        if policy == "Never" or (policy == "OnFailure" and code == 0):
+            await self._report(pod, pod_status.ended(pod, stamp, end=end, restarts=life.failures))
+            return None
+        pause = min(FIRST_CRASH_PAUSE * 2 ** min(life.failures, 10), LONGEST_CRASH_PAUSE)
+        life.failures += 1
+        life.restart = asyncio.get_running_loop().time() + pause
+        await self._report(pod, pod_status.crashed(pod, stamp, end=end, restarts=life.failures, pause=pause))
+        return float(pause)
+
+    async def _report_readiness(self, pod: Manifest) -> None:
+        wanted = self._wants_ready(pod)
+        stamp = rfc3339(self._clock.now())
+        fresh = pod_status.readiness(pod, stamp, ready=wanted)
+        if any(condition(pod, c["type"]).get("status") != c["status"] for c in fresh):
+            await self._report(pod, pod_status.with_readiness(pod, stamp, ready=wanted))
+
+    async def _stop(self, pod: Manifest, life: Life) -> float | None:
+        meta = pod["metadata"]
+        grace = float(meta.get("deletionGracePeriodSeconds") or 0)
+        if grace == 0 and is_terminal(pod):
+            # Only finalizers of others keep it; there is nothing left to stop.
+            return None
+        now = asyncio.get_running_loop().time()
+        if life.stopping is None:
+            life.stopping = now
+        rest = (
+            life.stopping + min(self._duration(pod, "shutdown", self._options.shutdown_seconds), grace) - now
+        )
+        if rest > 0:
+            return rest
+        if meta.get("finalizers") and not is_terminal(pod):
+            stamp = rfc3339(self._clock.now())
+            end = pod_status.Exit(0, life.started_at or stamp, stamp)
+            await self._report(pod, pod_status.ended(pod, stamp, end=end, restarts=life.failures))
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid_of(pod)}}
+        try:
+            await self._client.delete(PODS.path(key_of(pod)), options)
+        except ApiError as error:
+            if not is_stale(error):
+                raise
+        return None
+
+    async def _report(self, pod: Manifest, status: Manifest) -> bool:
+        patch = {"metadata": {"uid": uid_of(pod)}, "status": status}
+        try:
+            await self._client.patch(PODS.path(key_of(pod), "status"), patch, content_type=STRATEGIC)
+        except ApiError as error:
+            if not is_stale(error):
+                raise
+            return False
+        return True
+
+    # What the pod's annotations say
+
+    def _startup(self, pod: Manifest) -> float:
+        wanted = self._options.startup_seconds
+        if self._options.startup_jitter:
+            chance = random.Random(f"{self._options.seed}/{'/'.join(key_of(pod))}")
+            wanted += chance.uniform(0, self._options.startup_jitter)
+        return self._duration(pod, "startup", wanted)
+
+    def _duration(self, pod: Manifest, name: str, default: float) -> float:
+        found = seconds(annotations_of(pod).get(PREFIX + name) or "none")
+        return default if found is None else found
+
+    def _until_failure(self, pod: Manifest, life: Life) -> float | None:
+        """Seconds until the script ends the containers; None when it does not."""
+        after = seconds(annotations_of(pod).get(PREFIX + "fail-after") or "none")
+        if after is None or life.started is None:
+            return None
+        count = annotations_of(pod).get(PREFIX + "fail-count") or ""
+        if count.isdigit() and life.failures >= int(count):
+            return None
+        return life.started + after - asyncio.get_running_loop().time()
+
+    def _exit_code(self, pod: Manifest) -> int:
+        text = annotations_of(pod).get(PREFIX + "exit-code") or "1"
+        return int(text) if text.lstrip("-").isdigit() else 1
+
+    def _wants_ready(self, pod: Manifest) -> bool:
+        return annotations_of(pod).get(PREFIX + "not-ready", "").lower() != "true"
