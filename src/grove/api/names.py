@@ -57,7 +57,7 @@ def hostname(clique: str, index: int) -> str:
 def hostname_index(clique: str, hostname: str) -> int | None:
     """The index in a hostname of this clique, or None when it is not one."""
     prefix, _, index = hostname.rpartition("-")
-    if prefix != clique or not index.isdigit() or (len(index) > 1 and index[0] == "0"):
+    if prefix != clique or not _is_number(index) or (len(index) > 1 and index[0] == "0"):
         return None
     return int(index)
 
@@ -85,7 +85,12 @@ def set_replica(cliqueset: str, name: str) -> int | None:
     if not name.startswith(f"{cliqueset}-"):
         return None
     index, _, _ = name[len(cliqueset) + 1 :].partition("-")
-    return int(index) if index.isdigit() else None
+    return int(index) if _is_number(index) else None
+
+
+def _is_number(text: str) -> bool:
+    """Whether the text is an index; digits of other scripts are digits to Python, but not to us."""
+    return text.isascii() and text.isdigit()
 
 
 def shortened(name: str, limit: int = LABEL_LIMIT) -> str:
