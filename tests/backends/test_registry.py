@@ -59,6 +59,17 @@ CASES = {
     ),
     "an empty annotation chooses nothing": Case(want=("kai", "schedulerName"), schedulers=["kai-scheduler"]),
     "the first third party that matches": Case(want=("second", "schedulerName"), schedulers=["my-scheduler"]),
+    "the order of profiles does not matter": Case(
+        want=("second", "schedulerName"),
+        schedulers=["my-scheduler"],
+        profiles=["first", "second", "kai", "default"],
+    ),
+    "a built-in's name is its own": Case(
+        want=("kai", "schedulerName"),
+        schedulers=["kai-scheduler"],
+        profiles=["first", "kai"],
+        default="first",
+    ),
     "a third party by annotation": Case(want=("first", "annotation"), annotation="first"),
 }
 

@@ -199,7 +199,10 @@ class Replacing(Protocol):
     """A backend with objects that cannot be changed in place but may be deleted and created anew."""
 
     def immutable(self, manifest: Manifest) -> Sequence[str]:
-        """The dotted paths that force a replacement when they differ; empty where a patch will do."""
+        """The dotted paths that force a replacement when they differ; empty where a patch will do.
+
+        Only fields that the translated object mentions are compared: the server fills in others.
+        """
         ...
 
 

@@ -40,7 +40,10 @@ class Registry:
     """The enabled backends in their order, and the one for sets that do not choose."""
 
     def __init__(self, enabled: Sequence[Backend], default: str) -> None:
-        self._enabled = {backend.name: backend for backend in enabled}
+        # A built-in's schedulerName is its own, whatever third parties say that they match.
+        ranks = {name: rank for rank, name in enumerate(BUILT_INS)}
+        ordered = sorted(enabled, key=lambda backend: ranks.get(backend.name, len(ranks)))
+        self._enabled = {backend.name: backend for backend in ordered}
         if len(self._enabled) != len(enabled):
             raise InvalidConfiguration(f"scheduler.profiles: a name occurs twice in {_listed(enabled)}")
         chosen = self.find(default)
@@ -54,7 +57,10 @@ class Registry:
     def of(
         cls, profiles: Sequence[str], default: str, *, third_parties: Sequence[Backend] = ()
     ) -> "Registry":
-        """A registry of the named profiles; a profile is named by its backend or by a schedulerName of it."""
+        """A registry of the named profiles; a profile is named by its backend or by a schedulerName of it.
+
+        Third parties are asked in the order in which they are given here, not in that of the profiles.
+        """
         known: list[Backend] = [*(make() for make in BUILT_INS.values()), *third_parties]
         enabled = []
         for index, profile in enumerate(profiles):
@@ -65,7 +71,7 @@ class Registry:
                     f"there are {_listed(known)}"
                 )
             enabled.append(backend)
-        return cls(enabled, default)
+        return cls(sorted(enabled, key=known.index), default)
 
     @property
     def enabled(self) -> tuple[Backend, ...]:
