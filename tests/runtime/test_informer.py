@@ -320,14 +320,39 @@ def test_what_only_a_person_can_mend_is_explained_once_and_retried_slowly(
     assert [record.message for record in caplog.records] == ["resource cannot be read"]
 
 
-def test_a_missing_watch_permission_names_the_verb() -> None:
+def test_a_missing_watch_permission_is_told_once_by_its_verb_and_does_not_lead_to_new_lists(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def script(scene: Scene) -> None:
         scene.server.fail = fail_with(Forbidden("no"), "watch")
-        await pass_time(1)
+        await pass_time(600)
         assert scene.informer.synced.is_set()
         assert "not allowed to watch things.example.org" in (scene.informer.problem or "")
+        assert scene.server.count("list") == 1
+        assert 15 < scene.server.count("watch") < 50
+        scene.server.fail = lambda verb: None
+        await pass_time(31)
+        scene.server.put("a")
+        await pass_time(1)
+        assert scene.informer.problem is None
 
-    play(script)
+    with caplog.at_level(logging.WARNING, "grove"):
+        play(script)
+    assert [record.message for record in caplog.records] == ["resource cannot be read"]
+
+
+def test_an_object_in_the_watch_that_cannot_be_read_is_told_once_although_lists_succeed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def script(scene: Scene) -> None:
+        scene.server.fail = fail_with(ValueError("not an object"), "watch")
+        await pass_time(600)
+        assert "cannot watch things.example.org" in (scene.informer.problem or "")
+        assert len(scene.server.requests) < 110
+
+    with caplog.at_level(logging.WARNING, "grove"):
+        play(script)
+    assert len(caplog.records) == 1
 
 
 def test_an_object_that_cannot_be_read_does_not_kill_the_informer() -> None:

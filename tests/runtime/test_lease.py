@@ -244,6 +244,26 @@ def test_a_leader_whose_requests_hang_stops_before_anybody_may_take_over() -> No
     run_virtual(main)
 
 
+def test_leadership_counts_from_the_moment_the_renewal_was_sent() -> None:
+    async def main() -> None:
+        server, office = FakeObjects(), Office()
+        sent: list[float] = []
+
+        def slow_then_mute(verb: str) -> object:
+            sent.append(virtual_loop().time())
+            return pass_time(4) if len(sent) <= 5 else pass_time(1e6)
+
+        one = asyncio.create_task(elector(server, "one").run(lambda: office.work("one")))
+        await pass_time(0.1)
+        server.before = slow_then_mute
+        await asyncio.wait({one})
+        assert isinstance(one.exception(), LeadershipLost)
+        assert len(server.writes) == 6
+        assert sent[4] + 9 < virtual_loop().time() <= sent[4] + 10.001
+
+    run_virtual(main)
+
+
 def test_a_stolen_lease_is_noticed_at_the_next_renewal() -> None:
     async def main() -> None:
         server, office = FakeObjects(), Office()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from grove.errors import ApiError, NotFound
+from grove.errors import NotFound
 from grove.meta import Key, Manifest, Resource, resource
 from grove.runtime.clock import Clock, rfc3339
 from grove.runtime.metrics import Metrics
@@ -191,8 +191,6 @@ class Recorder:
             try:
                 await self._write(story)
                 self._metrics.events.labels("written").inc()
-            except ApiError as error:
-                self._failed(story, error)
             except Exception as error:
                 self._failed(story, error)
         self._work.clear()

@@ -73,6 +73,7 @@ class Informer(Generic[T]):
         self._position = ""
         self._limit = PAGE
         self._verb = "list"
+        self._stuck_at = ""
         self._quick = Backoff(self._rng, first=QUICK[0], cap=QUICK[1])
         self._slow = Backoff(self._rng, first=SLOW[0], cap=SLOW[1])
 
@@ -119,7 +120,6 @@ class Informer(Generic[T]):
             self._position = ""
             log.debug("resource version expired, listing again", extra={"resource": str(self.resource)})
         except (Forbidden, NotFound) as error:
-            self._position = ""
             self._report(self._explain(error))
             return self._slow.next()
         except ApiError as error:
@@ -272,10 +272,11 @@ class Informer(Generic[T]):
         return cast(T, wire)
 
     def _well(self) -> None:
-        if self.problem is not None:
+        # A list that succeeds does not mend a watch that does not: what was wrong must itself go well again.
+        if self.problem is not None and self._stuck_at == self._verb:
             log.info("resource is readable again", extra={"resource": str(self.resource)})
             self.problem = None
-        self._slow.reset()
+            self._slow.reset()
 
     def _report(self, problem: str, *, unexpected: bool = False) -> None:
         """Keep why we are stuck; say it once, and again only after things were well or otherwise bad."""
@@ -286,6 +287,7 @@ class Informer(Generic[T]):
                 exc_info=unexpected,
             )
             self.problem = problem
+            self._stuck_at = self._verb
 
     def _explain(self, error: ApiError) -> str:
         group, version, kind = self.resource.gvk

@@ -163,8 +163,12 @@ class LeaderElector:
 
     async def _renew_until_lost(self) -> None:
         """Renew until it cannot be done in time; returns when leadership is lost."""
+        started = self._clock.monotonic()
         while True:
-            await asyncio.sleep(min(self._pause(), max(0.0, self._leading_until - self._clock.monotonic())))
+            # The period runs from request to request: a slow answer must not eat the time for the next one.
+            taken = self._clock.monotonic() - started
+            pause = max(self._times.retry_period / 4, self._pause() - taken)
+            await asyncio.sleep(min(pause, max(0.0, self._leading_until - self._clock.monotonic())))
             started = self._clock.monotonic()
             if started >= self._leading_until:
                 break

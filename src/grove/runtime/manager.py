@@ -195,6 +195,8 @@ async def _until(
 
 async def _cancel_and_join(task: "asyncio.Task[None]") -> None:
     """Cancel the task and wait for its end; what it fails with on the way out is logged."""
+    if task.done():
+        return
     task.cancel()
     while not task.done():
         try:
