@@ -1,34 +1,415 @@
-"""Requests in, responses out."""
+"""Requests in, responses out: authentication, authorisation, faults, routing, and the log of all that.
+
+The same for requests that come over HTTPS and for those from inside the process. It decides nothing about objects;
+that is `api.py` and its neighbours.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 
+from grove.embedded import crds, discovery, openapi
+from grove.embedded.api import API
+from grove.embedded.authentication import Authenticator
+from grove.embedded.conversion import to_served
+from grove.embedded.deletion import Deletions
+from grove.embedded.errors import (
+    ApiError,
+    Manifest,
+    bad_request,
+    internal,
+    method_not_allowed,
+    no_such_path,
+    not_implemented,
+)
+from grove.embedded.faults import ConnectionLost, Fault, Faults, strike
 from grove.embedded.identity import User
+from grove.embedded.listing import Page
+from grove.embedded.messages import JSON, Request, Response, reply
+from grove.embedded.negotiation import Form, decode_body, duplicate_fields, form_of, media_type
+from grove.embedded.options import (
+    WriteOptions,
+    delete_options,
+    list_options,
+    watch_options,
+    write_options,
+)
+from grove.embedded.patching import APPLY, Patches, patched
+from grove.embedded.rbac import Attributes, Authorizer
+from grove.embedded.representation import Representation
+from grove.embedded.requests import Logged, RequestLog
+from grove.embedded.reviews import Reviews
+from grove.embedded.routing import Target, group_version, target_of
+from grove.embedded.store import encode
+from grove.embedded.streams import WatchStream, error_frame, only
+from grove.embedded.subresources import Subresources
+
+__all__ = ["App", "ConnectionLost", "Request", "Response", "User"]
+
+log = logging.getLogger(__name__)
+SUCCESS: Manifest = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+CREATED: Manifest = {**SUCCESS, "code": 201}
+_NOT_SIMULATED = frozenset({"exec", "attach", "portforward", "proxy"})
+_REVIEW_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+PATCH_RELEASES = {"1.35": 3, "1.36": 4, "1.37": 1}
+_HEALTH = frozenset({"healthz", "livez", "readyz"})
 
 
 @dataclass(slots=True)
-class Request:
-    """One HTTP request without HTTP: header names are lower-case, the query is decoded."""
+class Trace:
+    """What the request log will say, as far as it is known."""
 
-    method: str
-    path: str
-    query: dict[str, str] = field(default_factory=dict)
-    headers: dict[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    user: User | None = None
-    """Set by callers inside the process, which need no token."""
+    user: str
+    verb: str = ""
+    resource: str = ""
 
 
 @dataclass(slots=True)
-class Response:
-    """One answer: bytes, or a stream of chunks when it is a watch or a followed log."""
+class Call:
+    """One request on its way: what it addresses and what has been found out about it."""
 
-    status: int
-    headers: dict[str, str]
-    body: bytes | AsyncIterator[bytes]
-    warnings: tuple[str, ...] = ()
+    request: Request
+    target: Target
+    user: User
+    warnings: list[str]
+    form: Form
+
+    @property
+    def include(self) -> str:
+        return self.request.query.get("includeObject") or "Metadata"
+
+    def write_options(self) -> WriteOptions:
+        return write_options(
+            self.request.query,
+            user=self.user,
+            agent=self.request.headers.get("user-agent", ""),
+            subresource=self.target.subresource,
+            warnings=self.warnings,
+        )
 
 
-__all__ = ["Request", "Response", "User"]
+class App:
+    def __init__(
+        self,
+        api: API,
+        *,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        faults: Faults | None = None,
+        requests: RequestLog | None = None,
+    ) -> None:
+        self.api = api
+        self.authenticator = authenticator
+        self.authorizer = authorizer
+        self.faults = faults or Faults()
+        self.requests = requests or RequestLog()
+        self.deletions = Deletions(api)
+        self.bookmark_seconds = 60.0
+        self._patches = Patches(api)
+        self._subresources = Subresources(api, self.deletions)
+        self._reviews = Reviews(authorizer, authenticator)
+        self._shown = Representation(api)
+        self._documents: dict[str, tuple[int, bytes]] = {}
+        self._verbs: dict[str, Callable[[Call], Awaitable[Response]]] = {
+            "get": self._get,
+            "list": self._list,
+            "watch": self._watch,
+            "create": self._create,
+            "update": self._update,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._delete_collection,
+        }
+
+    async def handle(self, request: Request) -> Response:
+        """Answers one request; raises only `ConnectionLost`, when a fault wants no answer at all."""
+        trace = Trace(user=request.user.name if request.user else "")
+        try:
+            user = request.user or self.authenticator.user_of(request.headers.get("authorization", ""))
+            trace.user = user.name
+            response = await self._route(request, user, trace)
+        except ApiError as error:
+            response = reply(error.to_status(), error.status, headers=error.headers)
+        except ConnectionLost:
+            self._log(request, trace, 0)
+            raise
+        except Exception as error:
+            # One broken request must not end the server; what broke is for the log.
+            log.exception("request failed", extra={"method": request.method, "path": request.path})
+            response = reply(internal(f"{type(error).__name__}: {error}").to_status(), 500)
+        self._log(request, trace, response.status)
+        return response
+
+    def _log(self, request: Request, trace: Trace, status: int) -> None:
+        entry = Logged(
+            method=request.method,
+            path=request.path,
+            verb=trace.verb,
+            resource=trace.resource,
+            user=trace.user,
+            agent=request.headers.get("user-agent", ""),
+            status=status,
+            revision=self.api.store.revision,
+        )
+        self.requests.add(entry)
+
+    # --- routing
+
+    async def _route(self, request: Request, user: User, trace: Trace) -> Response:
+        parts = [part for part in request.path.split("/") if part]
+        found = group_version(parts) if parts else None
+        if found is None or not found[2]:
+            self.authorizer.check(user, Attributes(verb=request.method.lower(), path=request.path or "/"))
+            return self._document(request, parts)
+        target = target_of(request, self.api.catalog.registry, *found)
+        trace.resource = target.label
+        trace.verb = target.verb
+        if target.verb == "patch" and media_type(request.headers.get("content-type", "")) == APPLY:
+            trace.verb = "apply"
+        self._authorise(user, target)
+        call = Call(request, target, user, [], form_of(request.headers.get("accept", "")))
+        response = await self._perform(call, trace)
+        response.warnings = tuple(dict.fromkeys(call.warnings))
+        return response
+
+    async def _perform(self, call: Call, trace: Trace) -> Response:
+        """Does what is asked, with whatever the faults of this cluster do to it."""
+        verb = self._verbs[call.target.verb]
+        if not self.faults.active:
+            return await verb(call)
+        fault = self.faults.for_request(trace.verb, trace.resource, trace.user, call.target.name)
+        if fault is None:
+            return await verb(call)
+        if fault.after:
+            await verb(call)
+        strike(fault, trace.resource, call.target.name)
+        raise AssertionError("unreachable: a fault always raises")
+
+    def _authorise(self, user: User, target: Target) -> None:
+        if user.is_master:
+            return
+        asked = Attributes(
+            verb=target.verb,
+            group=target.resource.group,
+            resource=target.resource.plural,
+            subresource=target.subresource,
+            namespace=target.namespace,
+            name=target.name,
+        )
+        self.authorizer.check(user, asked)
+
+    def _document(self, request: Request, parts: list[str]) -> Response:
+        """Everything that is about the server and not about objects."""
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed()
+        registry = self.api.catalog.registry
+        if not parts:
+            return reply(
+                {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
+            )
+        if parts[0] in _HEALTH:
+            return reply(b"ok", kind="text/plain; charset=utf-8")
+        if parts == ["version"]:
+            return reply(version_info(self.api.catalog.minor))
+        if parts[:2] == ["openapi", "v3"]:
+            return self._openapi(parts[2:])
+        if parts in (["api"], ["apis"]):
+            core = parts == ["api"]
+            if discovery.wants_aggregated(request.headers.get("accept", "")):
+                return reply(discovery.aggregated(registry, core=core), kind=discovery.AGGREGATED)
+            return reply(discovery.api_versions() if core else discovery.group_list(registry))
+        found = self._group_document(parts)
+        if found is None:
+            raise no_such_path()
+        return reply(found)
+
+    def _group_document(self, parts: list[str]) -> Manifest | None:
+        registry = self.api.catalog.registry
+        if parts[0] == "apis" and len(parts) == 2:
+            return discovery.api_group(registry, parts[1])
+        found = group_version(parts)
+        return discovery.resource_list(registry, found[0], found[1]) if found and not found[2] else None
+
+    def _openapi(self, parts: list[str]) -> Response:
+        if not parts:
+            return reply(openapi.index(self.api.catalog))
+        found = group_version(parts)
+        if found is None or found[2]:
+            raise no_such_path()
+        revision = self.api.catalog.registry.revision
+        path = "/".join(parts)
+        known = self._documents.get(path)
+        if known is None or known[0] != revision:
+            document = openapi.document(self.api.catalog, found[0], found[1])
+            if document is None:
+                raise no_such_path()
+            known = self._documents[path] = (revision, encode(document))
+        return reply(known[1], headers={"Cache-Control": "public, max-age=31536000"})
+
+    # --- reading
+
+    async def _get(self, call: Call) -> Response:
+        target = call.target
+        if target.subresource == "scale":
+            return reply(self._subresources.get_scale(target.resource, target.namespace, target.name))
+        if target.subresource == "log":
+            return self._log_text(call)
+        if target.subresource in _NOT_SIMULATED:
+            raise not_implemented(f"{target.resource.plural}/{target.subresource}")
+        entry = self.api.get(target.resource, target.namespace, target.name)
+        return self._shown.one(target.resource, entry, call.form, include=call.include)
+
+    def _log_text(self, call: Call) -> Response:
+        query = call.request.query
+        tail = query.get("tailLines")
+        if tail is not None and not tail.isdigit():
+            raise bad_request(f'tailLines: Invalid value: "{tail}": must be greater than or equal to 0')
+        text = self._subresources.log_of(
+            call.target.namespace,
+            call.target.name,
+            container=query.get("container", ""),
+            tail=None if tail is None else int(tail),
+        )
+        return reply(text.encode(), kind="text/plain")
+
+    async def _list(self, call: Call) -> Response:
+        target = call.target
+        page = self.api.page(target.resource, target.namespace, list_options(call.request.query))
+        return self._shown.many(target.resource, page, call.form, include=call.include)
+
+    async def _watch(self, call: Call) -> Response:
+        target = call.target
+        options = watch_options(call.request.query, target.name)
+        headers = {"Content-Type": JSON}
+        try:
+            watcher, initial = self.api.watch(target.resource, target.namespace, options)
+        except ApiError as error:
+            if error.status != 410:
+                raise
+            return Response(200, headers, only(error_frame(error)))
+        fault: Fault | None = None
+        if self.faults.active:
+            fault = self.faults.for_watch(target.label, call.user.name)
+        stream = WatchStream(
+            api=self.api,
+            resource=target.resource,
+            options=options,
+            form=call.form,
+            printer=self._shown.printer,
+            include=call.include,
+            fault=fault,
+            bookmark_seconds=self.bookmark_seconds,
+        )
+        return Response(200, headers, stream.frames(watcher, initial))
+
+    # --- writing
+
+    def _body(self, call: Call) -> Manifest:
+        """The body as an object, with duplicate keys reported as the request asked."""
+        request = call.request
+        kind = request.headers.get("content-type", JSON)
+        decoded = decode_body(request.body, kind)
+        if not isinstance(decoded, dict):
+            raise bad_request("the object provided is unrecognized: the body must be an object")
+        if request.query.get("fieldValidation") != "Ignore" and media_type(kind) == JSON:
+            doubled = duplicate_fields(request.body, decoded)
+            call.write_options().report(doubled, call.target.resource.kind, call.target.resource.version)
+        return decoded
+
+    async def _create(self, call: Call) -> Response:
+        target = call.target
+        resource = target.resource
+        if target.subresource in _NOT_SIMULATED:
+            raise not_implemented(f"{resource.plural}/{target.subresource}")
+        body = self._body(call)
+        if resource.group in _REVIEW_GROUPS:
+            return reply(self._reviews.answer(resource, target.namespace, body, call.user), 201)
+        options = call.write_options()
+        if target.subresource == "token":
+            return reply(self.authenticator.issue(target.namespace, target.name, body), 201)
+        if target.subresource == "binding" or resource.kind == "Binding":
+            name = target.name or (body.get("metadata") or {}).get("name", "")
+            await self._subresources.bind(target.namespace, name, body, options)
+            return reply(CREATED, 201)
+        if target.subresource == "eviction":
+            await self._subresources.evict(target.namespace, target.name, body, options)
+            return reply(CREATED, 201)
+        if target.subresource:
+            raise method_not_allowed()
+        entry = await self.api.create(resource, target.namespace, body, options)
+        return self._shown.one(resource, entry, call.form, include=call.include, status=201)
+
+    async def _update(self, call: Call) -> Response:
+        target, body, options = call.target, self._body(call), call.write_options()
+        where = (target.resource, target.namespace, target.name)
+        if target.subresource == "scale":
+            return reply(await self._subresources.put_scale(*where, body, options))
+        if target.subresource == "finalize":
+            entry = await self._subresources.finalize(target.name, body, options)
+        else:
+            entry = await self.api.update(*where, body, options)
+        return self._shown.one(target.resource, entry, call.form, include=call.include)
+
+    async def _patch(self, call: Call) -> Response:
+        target, request, options = call.target, call.request, call.write_options()
+        kind = media_type(request.headers.get("content-type", ""))
+        patch = decode_body(request.body, kind)
+        if not isinstance(patch, (dict, list)):
+            raise bad_request("the body of a patch must be an object or a list")
+        where = (target.resource, target.namespace, target.name)
+        if target.subresource == "scale":
+            scale = self._subresources.get_scale(*where)
+            pinned = isinstance(patch, dict) and (patch.get("metadata") or {}).get("resourceVersion")
+            new = patched(scale, patch, kind, schema=None)
+            if not pinned:
+                new.get("metadata", {}).pop("resourceVersion", None)
+            return reply(await self._subresources.put_scale(*where, new, options))
+        if kind == APPLY:
+            options = replace(options, manager=request.query.get("fieldManager", ""))
+        entry, created = await self._patches.patch(
+            target.resource, (target.namespace, target.name), patch, kind, options
+        )
+        status = 201 if created else 200
+        return self._shown.one(target.resource, entry, call.form, include=call.include, status=status)
+
+    async def _delete(self, call: Call) -> Response:
+        target = call.target
+        resource = target.resource
+        options = delete_options(call.request.query, self._body(call))
+        write = replace(call.write_options(), dry_run=options.dry_run)
+        obj, gone = await self.deletions.delete(resource, target.namespace, target.name, options, write)
+        if resource.key == (crds.GROUP, crds.PLURAL) and not options.dry_run:
+            await self.deletions.delete_crd_instances(target.name, write)
+        if not gone or resource.kind == "Pod":
+            return reply(to_served(resource, obj))
+        details = {"name": target.name, "kind": resource.plural, "uid": obj["metadata"]["uid"]}
+        if resource.group:
+            details["group"] = resource.group
+        return reply({**SUCCESS, "details": details})
+
+    async def _delete_collection(self, call: Call) -> Response:
+        target, query = call.target, call.request.query
+        options = delete_options(query, self._body(call))
+        write = replace(call.write_options(), dry_run=options.dry_run)
+        entries = await self.deletions.delete_collection(
+            target.resource, target.namespace, list_options(query), options, write
+        )
+        return self._shown.many(target.resource, Page(entries, self.api.store.revision), Form.OBJECT)
+
+
+def version_info(minor: str) -> Manifest:
+    """What `/version` says: the Kubernetes that this server plays, marked as not the real one."""
+    major, _, number = minor.partition(".")
+    return {
+        "major": major,
+        "minor": number,
+        "gitVersion": f"v{minor}.{PATCH_RELEASES.get(minor, 0)}-embedded",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "python",
+        "platform": "any/any",
+    }

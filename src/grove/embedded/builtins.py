@@ -52,6 +52,7 @@ def _kind(
     generation: bool = False,
     verbs: tuple[str, ...] = ALL_VERBS,
     storage: tuple[str, str] | None = None,
+    stored_as: str = "",
 ) -> ResourceType:
     group, _, version = api_version.rpartition("/")
     return ResourceType(
@@ -68,6 +69,7 @@ def _kind(
         list_kind=f"{kind}List",
         has_generation=generation,
         storage=storage,
+        stored_as=stored_as,
     )
 
 
@@ -127,7 +129,7 @@ WORKLOADS = (
 
 INFRASTRUCTURE = (
     _kind("coordination.k8s.io/v1", "Lease", "leases"),
-    _kind("events.k8s.io/v1", "Event", "events", short="ev", storage=("", "events")),
+    _kind("events.k8s.io/v1", "Event", "events", short="ev", storage=("", "events"), stored_as="v1"),
     _kind(
         "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", short="pc", cluster=True, generation=True
     ),
@@ -214,14 +216,18 @@ GANG_APIS: dict[str, dict[str, dict[str, bool]]] = {
 
 
 def _gang_types(minor: str) -> Iterator[ResourceType]:
+    home: dict[str, str] = {}
     for version, kinds in GANG_APIS[minor].items():
         for kind, has_status in kinds.items():
+            stored_as = home.get(kind, "")
+            home.setdefault(kind, f"scheduling.k8s.io/{version}")
             yield _kind(
                 f"scheduling.k8s.io/{version}",
                 kind,
                 f"{kind.lower()}s",
                 sub=STATUS if has_status else "",
                 generation=True,
+                stored_as=stored_as,
             )
 
 

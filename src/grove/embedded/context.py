@@ -22,7 +22,7 @@ class Context:
     minor: str
     """The Kubernetes minor that this cluster plays, such as "1.36"."""
     find: Callable[[str, str, str, str], Manifest | None]
-    """(group, plural, namespace, name) -> the stored object. Stored objects are immutable: copy before changing."""
+    """(group, plural, namespace, name) -> the stored object; it is immutable, copy before changing."""
     all_of: Callable[[str, str, str], list[Manifest]]
     """(group, plural, namespace or "") -> the stored objects."""
     new_cluster_ip: Callable[[], str]

@@ -14,7 +14,7 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 @dataclass(frozen=True, eq=False)
 class ResourceType:
-    """One kind in one API version, as a path names it. Compared by identity: a CRD's update makes a new one."""
+    """One kind in one API version, as a path names it; compared by identity."""
 
     group: str
     version: str
@@ -33,6 +33,8 @@ class ResourceType:
     """metadata.generation counts changes of the desired state."""
     storage: tuple[str, str] | None = None
     """(group, plural) of the table that holds the objects, when another resource shares it."""
+    stored_as: str = ""
+    """The apiVersion in which objects are stored, when it is not this one."""
 
     @cached_property
     def api_version(self) -> str:
@@ -84,6 +86,12 @@ class Registry:
     def any_version(self, group: str, plural: str) -> ResourceType | None:
         """The kind under whichever version it is served."""
         return next((t for t in self._types.values() if t.group == group and t.plural == plural), None)
+
+    def stored(self, resource: ResourceType) -> ResourceType:
+        """The kind in the version in which its objects are stored."""
+        if not resource.stored_as:
+            return resource
+        return self._kinds.get((resource.stored_as, resource.kind), resource)
 
     def __iter__(self) -> Iterator[ResourceType]:
         return iter(list(self._types.values()))

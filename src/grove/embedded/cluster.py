@@ -1,0 +1,328 @@
+"""The cluster that needs no cluster: store, API server, HTTPS and actors, put together.
+
+`EmbeddedCluster` starts with sockets (kubectl works) or without (tests); stopping it ends everything that it
+started. It is for tests, demos and simulations: inside a pod of a real cluster it refuses to start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import logging
+import os
+import secrets
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol, cast
+
+from grove.embedded import crds
+from grove.embedded.api import API
+from grove.embedded.app import App, version_info
+from grove.embedded.authentication import Authenticator
+from grove.embedded.catalog import Catalog
+from grove.embedded.clock import Clock, SystemClock, rfc3339
+from grove.embedded.errors import Manifest, gone
+from grove.embedded.faults import Faults
+from grove.embedded.generator import Generator
+from grove.embedded.http import HttpServer
+from grove.embedded.identity import MASTERS, User
+from grove.embedded.journal import Journal
+from grove.embedded.kubeconfig import kubeconfig, write_kubeconfig
+from grove.embedded.local import LocalClient
+from grove.embedded.nodes import NodeShape, node_objects
+from grove.embedded.rbac import Authorizer
+from grove.embedded.requests import RequestLog
+from grove.embedded.ssa import Mode
+from grove.embedded.store import RING, Snapshot, Store
+from grove.embedded.tls import Certificates, make_certificates
+from grove.embedded.webhooks import Resolver, Webhooks
+
+log = logging.getLogger(__name__)
+IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+ACTORS = (
+    ("garbage", "GarbageCollector"),
+    ("namespaces", "NamespaceController"),
+    ("kubelet", "Kubelet"),
+    ("podgroup_protection", "PodGroupProtection"),
+)
+SCHEDULERS = {"default": ("schedulers.native", "NativeScheduler"), "kai": ("schedulers.kai", "KaiScheduler")}
+
+
+class Actor(Protocol):
+    async def run(self) -> None: ...
+
+
+class RefusedToStart(Exception):
+    """The embedded cluster will not start here; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    kubernetes: str = "1.36"
+    nodes: int = 4
+    gpus: int = 8
+    zones: int = 1
+    racks: int = 2
+    cpus: int = 64
+    memory: str = "512Gi"
+    seed: int = 0
+    clock: Clock | None = None
+    listen: bool = True
+    port: int = 0
+    data_dir: Path | None = None
+    durable: bool = False
+    actors: bool = True
+    schedulers: tuple[str, ...] = ("default", "kai")
+    managed_fields: Mode = "full"
+    faults: Faults | None = None
+    ring: int = RING
+    tune_gc: bool = False
+    """Raises Python's collector thresholds; for a process that is nothing but this cluster."""
+    resolve_service: Resolver | None = None
+    """Where webhooks' Services really listen."""
+    force: bool = False
+    """Starts even inside a pod of a real cluster."""
+
+    @property
+    def shape(self) -> NodeShape:
+        return NodeShape(
+            nodes=self.nodes,
+            gpus=self.gpus,
+            cpus=self.cpus,
+            memory=self.memory,
+            zones=self.zones,
+            racks=self.racks,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """Everything that a cluster is at one moment."""
+
+    store: Snapshot
+    generator: tuple[object, int] = field(repr=False)
+
+
+class EmbeddedCluster:
+    def __init__(self, options: ClusterOptions | None = None) -> None:
+        self.options = options or ClusterOptions()
+        self.clock = self.options.clock or SystemClock()
+        self.store = Store(ring=self.options.ring)
+        self.catalog = Catalog(self.options.kubernetes)
+        self.generator = Generator(self.options.seed)
+        self.faults = self.options.faults or Faults(seed=self.options.seed)
+        self.requests = RequestLog()
+        self.api = API(
+            self.store,
+            self.catalog,
+            clock=self.clock,
+            generator=self.generator,
+            managed_fields=self.options.managed_fields,
+        )
+        self.webhooks = Webhooks(
+            all_of=self.api.all_of,
+            find=self.api.find,
+            resolve=self.options.resolve_service,
+            new_uid=self.generator.uid,
+        )
+        self.api.webhooks = self.webhooks
+        self._journal = self._open_journal()
+        self.token = self._secret("token")
+        self.authenticator = Authenticator(
+            self.api, admin_token=self.token, key=self._secret("service-account-key").encode()
+        )
+        self.app = App(
+            self.api,
+            authenticator=self.authenticator,
+            authorizer=Authorizer(find=self.api.find, all_of=self.api.all_of),
+            faults=self.faults,
+            requests=self.requests,
+        )
+        self._certificates: Certificates | None = None
+        self._server: HttpServer | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._loaded: Snapshot | None = None
+
+    # --- life
+
+    async def start(self) -> EmbeddedCluster:
+        """Starts everything; when it returns, requests are answered."""
+        if os.environ.get(IN_CLUSTER) and not self.options.force:
+            raise RefusedToStart(
+                f"{IN_CLUSTER} is set: this looks like a pod of a real cluster, where an embedded cluster would "
+                "only confuse; set force to start anyway"
+            )
+        if self.options.tune_gc:
+            gc.set_threshold(50_000, 25, 50)
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def _start(self) -> None:
+        if self._loaded is None:
+            restored = self._journal.load(self.store) if self._journal else 0
+            self._serve_stored_crds()
+            if self._journal is not None:
+                self.store.listeners.append(self._journal.record)
+            if not restored:
+                await self._furnish()
+        if self.options.listen:
+            self._certificates = await asyncio.to_thread(make_certificates)
+            self._server = HttpServer(self.app, self._certificates, port=self.options.port)
+            await self._server.start()
+        if self.options.actors:
+            self._start_actors()
+
+    async def stop(self) -> None:
+        """Ends actors, watches, the listener and the journal, in that order."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        self.store.end_watches()
+        if self._server is not None:
+            await self._server.stop()
+            self._server = None
+        await self.webhooks.close()
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    async def __aenter__(self) -> EmbeddedCluster:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    def _open_journal(self) -> Journal | None:
+        if self.options.data_dir is None:
+            return None
+        return Journal(self.options.data_dir, durable=self.options.durable)
+
+    def _secret(self, name: str) -> str:
+        """A secret of this cluster; kept with the data so that kubeconfigs and tokens survive a restart."""
+        known = self._journal.fact(name) if self._journal else None
+        secret = known or secrets.token_urlsafe(32)
+        if self._journal is not None and known is None:
+            self._journal.remember(name, secret)
+        return secret
+
+    # --- contents
+
+    async def _furnish(self) -> None:
+        """What a fresh cluster has before anybody asks for anything."""
+        client = self.client(agent="kube-apiserver")
+        for name in NAMESPACES:
+            await client.create("/api/v1/namespaces", {"metadata": {"name": name}})
+            account = {"metadata": {"name": "default"}}
+            await client.create(f"/api/v1/namespaces/{name}/serviceaccounts", account)
+        for name, value in PRIORITIES.items():
+            level = {
+                "metadata": {"name": name},
+                "value": value,
+                "description": "Used for system critical pods.",
+            }
+            await client.create("/apis/scheduling.k8s.io/v1/priorityclasses", level)
+        role: Manifest = {"metadata": {"name": "cluster-admin"}, "rules": _EVERYTHING}
+        await client.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", role)
+        version = version_info(self.options.kubernetes)["gitVersion"]
+        for node in node_objects(self.options.shape, version=version, now=rfc3339(self.clock.now())):
+            await client.create("/api/v1/nodes", node)
+
+    def _serve_stored_crds(self) -> None:
+        for crd in self.api.all_of(crds.GROUP, crds.PLURAL):
+            if crds.is_established(crd):
+                self.catalog.serve(crd)
+
+    def _start_actors(self) -> None:
+        chosen = [*ACTORS]
+        for name in self.options.schedulers:
+            if name not in SCHEDULERS:
+                raise ValueError(f"unknown scheduler {name!r}; choose from {', '.join(SCHEDULERS)}")
+            chosen.append(SCHEDULERS[name])
+        for module, name in chosen:
+            found = importlib.import_module(f"grove.embedded.actors.{module}")
+            client = self.client(
+                User(f"system:{module.rpartition('.')[2]}", (MASTERS,)), agent=f"embedded-{module}"
+            )
+            actor = cast(Actor, getattr(found, name)(client, self.clock))
+            task = asyncio.create_task(actor.run(), name=f"embedded {module}")
+            task.add_done_callback(_report)
+            self._tasks.append(task)
+
+    # --- ways in
+
+    @property
+    def url(self) -> str:
+        if self._server is None:
+            raise RuntimeError("this embedded cluster does not listen; start it with listen=True")
+        return self._server.url
+
+    def client(self, user: User | None = None, *, agent: str = "embedded") -> LocalClient:
+        """A client inside the process; the administrator unless another user is named."""
+        return LocalClient(self.app, user, agent=agent) if user else LocalClient(self.app, agent=agent)
+
+    def kubeconfig(self, path: Path | None = None) -> Manifest:
+        """The kubeconfig of this cluster's administrator; also written to a file when one is named."""
+        if self._certificates is None:
+            raise RuntimeError("this embedded cluster does not listen; start it with listen=True")
+        content = kubeconfig(self.url, authority=self._certificates.authority, token=self.token)
+        if path is not None:
+            write_kubeconfig(path, content)
+        return content
+
+    # --- tricks that only an embedded cluster can do
+
+    def compact(self) -> None:
+        """Forgets the past: every open watch ends with 410, and so does every attempt to resume."""
+        self.store.compact()
+        self.store.end_watches(error=gone("The resourceVersion for the provided watch is too old."))
+
+    def drop_watches(self) -> None:
+        """Ends every open watch without a word; clients may resume."""
+        self.store.end_watches()
+
+    def snapshot(self) -> ClusterSnapshot:
+        return ClusterSnapshot(self.store.snapshot(), self.generator.getstate())
+
+    def restore(self, snapshot: ClusterSnapshot) -> None:
+        """Goes back to a snapshot; open watches end with 410."""
+        for crd in self.api.all_of(crds.GROUP, crds.PLURAL):
+            self.catalog.withdraw(crd["metadata"]["name"])
+        self.store.restore(snapshot.store)
+        self.generator.setstate(snapshot.generator)
+        self._serve_stored_crds()
+
+    async def fork(self, **changes: object) -> EmbeddedCluster:
+        """A second, running cluster that starts from this one's present state; it does not listen unless told to."""
+        defaults: dict[str, object] = {"listen": False, "data_dir": None, "faults": None}
+        options = replace(self.options, **{**defaults, **changes})  # type: ignore[arg-type]
+        twin = EmbeddedCluster(options)
+        snapshot = self.snapshot()
+        twin.restore(snapshot)
+        twin._loaded = snapshot.store
+        return await twin.start()
+
+
+_EVERYTHING = [
+    {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+    {"nonResourceURLs": ["*"], "verbs": ["*"]},
+]
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    """An actor that ends by itself is a defect; say so instead of standing still."""
+    if task.cancelled():
+        return
+    error = task.exception()
+    if error is not None:
+        log.error("%s stopped: %s", task.get_name(), error, exc_info=error)
+
+
+__all__ = ["ClusterOptions", "ClusterSnapshot", "EmbeddedCluster", "RefusedToStart"]

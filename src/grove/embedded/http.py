@@ -1,0 +1,126 @@
+"""HTTPS on the loopback around an `App`: aiohttp's low-level server, no router, no middleware.
+
+Turns HTTP into `Request`s and `Response`s into HTTP; decides nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import AsyncGenerator
+
+from aiohttp import web
+
+from grove.embedded.app import App
+from grove.embedded.faults import ConnectionLost
+from grove.embedded.messages import Request, Response
+from grove.embedded.tls import Certificates
+
+LOOPBACK = "127.0.0.1"
+LARGEST_BODY = 3 * 1024 * 1024
+SHUTDOWN_SECONDS = 1.0
+
+
+class PortInUse(Exception):
+    """The chosen port is taken; the message says which and what to do."""
+
+
+class HttpServer:
+    def __init__(self, app: App, certificates: Certificates, *, port: int = 0, host: str = LOOPBACK) -> None:
+        self._app = app
+        self._certificates = certificates
+        self._port = port
+        self._host = host
+        self._runner: web.ServerRunner | None = None
+
+    @property
+    def url(self) -> str:
+        return f"https://{self._host}:{self._port}"
+
+    async def start(self) -> None:
+        """Listens; with port 0 the system chooses one."""
+        listener = self._listen()
+        server = web.Server(self._handle, access_log=None, handler_cancellation=True)
+        self._runner = web.ServerRunner(server)
+        await self._runner.setup()
+        site = web.SockSite(
+            self._runner,
+            listener,
+            ssl_context=self._certificates.server_context(),
+        )
+        await site.start()
+        self._port = listener.getsockname()[1]
+
+    def _listen(self) -> socket.socket:
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((self._host, self._port))
+        except OSError as error:
+            listener.close()
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                raise PortInUse(
+                    f"the embedded cluster cannot listen on {self._host}:{self._port} ({error.strerror}); "
+                    "choose another port, or 0 for any free one"
+                ) from None
+            raise
+        return listener
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.shutdown()
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _handle(self, http: web.BaseRequest) -> web.StreamResponse:
+        request = Request(
+            method=http.method,
+            path=http.path,
+            query=dict(http.query),
+            headers={name.lower(): value for name, value in http.headers.items()},
+            body=await _read(http),
+        )
+        try:
+            response = await self._app.handle(request)
+        except ConnectionLost:
+            if http.transport is not None:
+                http.transport.abort()
+            return web.Response(status=500)
+        if isinstance(response.body, bytes):
+            return _whole(response, response.body)
+        return await _stream(http, response, response.body)
+
+
+async def _read(http: web.BaseRequest) -> bytes:
+    if not http.body_exists:
+        return b""
+    body = bytearray()
+    async for chunk in http.content.iter_any():
+        body += chunk
+        if len(body) > LARGEST_BODY:
+            raise web.HTTPRequestEntityTooLarge(max_size=LARGEST_BODY, actual_size=len(body))
+    return bytes(body)
+
+
+def _whole(response: Response, body: bytes) -> web.Response:
+    answer = web.Response(body=body, status=response.status, headers=response.headers)
+    for warning in response.warning_headers():
+        answer.headers.add("Warning", warning)
+    return answer
+
+
+async def _stream(
+    http: web.BaseRequest, response: Response, body: AsyncGenerator[bytes, None]
+) -> web.StreamResponse:
+    answer = web.StreamResponse(status=response.status, headers=response.headers)
+    answer.enable_chunked_encoding()
+    try:
+        await answer.prepare(http)
+        async for chunk in body:
+            await answer.write(chunk)
+        await answer.write_eof()
+    except ConnectionError:
+        pass  # the client went away; there is nobody to tell
+    finally:
+        await body.aclose()
+    return answer

@@ -1,0 +1,147 @@
+"""What a request asks besides the object: options of writes, deletions, lists and watches, read from the query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from grove.embedded.errors import Manifest, bad_request
+from grove.embedded.identity import ADMIN, User
+
+TRUE = ("true", "1", "True", "t", "T", "TRUE")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    user: User = ADMIN
+    manager: str = "unknown"
+    dry_run: bool = False
+    field_validation: str = "Warn"
+    force: bool = False
+    subresource: str = ""
+    warnings: list[str] = field(default_factory=list)
+    """Filled while the request is worked on; becomes `Warning` headers."""
+
+    @property
+    def strict(self) -> bool:
+        return self.field_validation == "Strict"
+
+    def report(self, problems: list[str], kind: str, version: str) -> None:
+        """Refuses, warns about, or ignores what strict decoding found, as the request asked."""
+        if not problems or self.field_validation == "Ignore":
+            return
+        if self.strict:
+            what = f'{kind} in version "{version}" cannot be handled as a {kind}'
+            raise bad_request(f"{what}: strict decoding error: {', '.join(problems)}")
+        self.warnings.extend(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    grace_seconds: int | None = None
+    policy: str = ""
+    """Background, Foreground, Orphan, or empty for the kind's default."""
+    uid: str = ""
+    resource_version: str = ""
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    labels: str = ""
+    fields: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    resource_version: str = ""
+    match: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    labels: str = ""
+    fields: str = ""
+    resource_version: str = ""
+    bookmarks: bool = False
+    initial_events: bool = False
+    timeout: float = 1800.0
+
+
+def write_options(
+    query: Mapping[str, str], *, user: User, agent: str, subresource: str, warnings: list[str]
+) -> WriteOptions:
+    validation = query.get("fieldValidation") or "Warn"
+    if validation not in ("Strict", "Warn", "Ignore"):
+        raise bad_request(
+            f'fieldValidation: Unsupported value: "{validation}": supported values: Ignore, Strict, Warn'
+        )
+    return WriteOptions(
+        user=user,
+        manager=query.get("fieldManager") or agent.split("/")[0] or "unknown",
+        dry_run=_dry_run(query.get("dryRun")),
+        field_validation=validation,
+        force=query.get("force") in TRUE,
+        subresource=subresource,
+        warnings=warnings,
+    )
+
+
+def _dry_run(value: str | None) -> bool:
+    if value in (None, ""):
+        return False
+    if value != "All":
+        raise bad_request(f'dryRun: Unsupported value: "{value}": supported values: "All"')
+    return True
+
+
+def delete_options(query: Mapping[str, str], body: Manifest) -> DeleteOptions:
+    """The options of a delete; the query counts before the body."""
+    preconditions = body.get("preconditions") or {}
+    orphan = query.get("orphanDependents", body.get("orphanDependents"))
+    policy = query.get("propagationPolicy") or body.get("propagationPolicy") or ""
+    if policy not in ("", "Background", "Foreground", "Orphan"):
+        raise bad_request(f'propagationPolicy: Unsupported value: "{policy}"')
+    if orphan is not None and policy:
+        raise bad_request("propagationPolicy: orphanDependents and deletionPropagation cannot be both set")
+    if orphan is not None:
+        policy = "Orphan" if orphan in (True, *TRUE) else "Background"
+    grace = query.get("gracePeriodSeconds", body.get("gracePeriodSeconds"))
+    dry_run = body.get("dryRun") or ()
+    return DeleteOptions(
+        grace_seconds=None if grace is None else _integer("gracePeriodSeconds", str(grace)),
+        policy=policy,
+        uid=preconditions.get("uid") or "",
+        resource_version=preconditions.get("resourceVersion") or "",
+        dry_run=_dry_run(query.get("dryRun")) or "All" in dry_run,
+    )
+
+
+def list_options(query: Mapping[str, str]) -> ListOptions:
+    return ListOptions(
+        labels=query.get("labelSelector", ""),
+        fields=query.get("fieldSelector", ""),
+        limit=_integer("limit", query.get("limit") or "0"),
+        continue_token=query.get("continue", ""),
+        resource_version=query.get("resourceVersion", ""),
+        match=query.get("resourceVersionMatch", ""),
+    )
+
+
+def watch_options(query: Mapping[str, str], name: str = "") -> WatchOptions:
+    fields = query.get("fieldSelector", "")
+    if name:
+        fields = f"metadata.name={name}" + (f",{fields}" if fields else "")
+    return WatchOptions(
+        labels=query.get("labelSelector", ""),
+        fields=fields,
+        resource_version=query.get("resourceVersion", ""),
+        bookmarks=query.get("allowWatchBookmarks") in TRUE,
+        initial_events=query.get("sendInitialEvents") in TRUE,
+        timeout=float(_integer("timeoutSeconds", query.get("timeoutSeconds") or "0") or 1800),
+    )
+
+
+def _integer(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise bad_request(f'{name}: "{text}" is not a whole number') from None
