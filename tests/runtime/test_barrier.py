@@ -177,6 +177,25 @@ def test_nobody_waits_longer_than_the_guard() -> None:
     run_virtual(main)
 
 
+def test_waits_of_a_key_that_is_never_reconciled_again_are_forgotten_when_they_are_over() -> None:
+    async def main() -> None:
+        scene = await Scene().synced()
+        scene.server.silent = True
+        for number in range(100):
+            item = scene.server.put(f"o{number}")
+            scene.barrier.wrote(
+                Key("ns", str(number)), THINGS, item.metadata.resource_version, about=item.key
+            )
+        assert len(scene.barrier._waits) == 100
+        assert scene.barrier.parked == 0
+        scene.server.silent = False
+        await pass_time(1)
+        assert scene.woken == []
+        assert (len(scene.barrier._waits), len(scene.barrier._by_object)) == (0, 0)
+
+    run_virtual(main)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_no_reconcile_sees_a_store_older_than_its_own_writes(seed: int) -> None:
     """Events arrive late, in bursts, or only with a relist; still no twin is ever created."""

@@ -310,3 +310,35 @@ def test_the_health_server_tells_life_readiness_and_metrics_and_sigterm_ends_it_
     before = gc.get_threshold()
     asyncio.run(main())
     assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
+
+
+def test_a_second_signal_cuts_the_grace_short() -> None:
+    class Stubborn(Part):
+        async def run(self) -> None:
+            self.over = asyncio.Event()
+            self.story.append("started")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.story.append("draining")
+                os.kill(os.getpid(), signal.SIGINT)
+                await self.over.wait()
+
+        def hurry(self) -> None:
+            self.story.append("hurries")
+            self.over.set()
+
+    async def main() -> list[str]:
+        story: list[str] = []
+        cache = Cache(FakeServer())
+        cache.add(THINGS, Object)
+        manager = Manager(cache, [Stubborn("stubborn", story)], tune_gc=False)
+        running = asyncio.create_task(manager.run(signals=True))
+        await manager.working.wait()
+        await asyncio.sleep(0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(5):
+            await running
+        return story
+
+    assert asyncio.run(main()) == ["started", "draining", "hurries"]

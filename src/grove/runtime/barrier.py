@@ -63,6 +63,11 @@ class Barrier:
         self._by_object: dict[tuple[Resource, Key], set[Key]] = {}
         self._tickets = count()
 
+    @property
+    def parked(self) -> int:
+        """How many keys wait here to be woken."""
+        return sum(1 for waits in self._waits.values() if waits.guard is not None)
+
     def wrote(self, key: Key, resource: Resource, resource_version: str, *, about: Key | None = None) -> None:
         """The reconcile of `key` wrote an object (`about`, if given) and was answered with this version."""
         revision = revision_of(resource_version)
@@ -151,7 +156,8 @@ class Barrier:
     def _settle(self, key: Key) -> None:
         waits = self._waits.get(key)
         parked = waits is not None and waits.guard is not None
-        if parked and not self.pending(key):
+        # Asked in any case: a key that is never reconciled again must not leave its waits behind.
+        if not self.pending(key) and parked:
             self._wake(key)
 
     def _give_up(self, key: Key) -> None:

@@ -78,8 +78,8 @@ class Controller:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing runs and nothing waits to run; timers do not count."""
-        return not self._busy and not len(self._queue)
+        """Whether nothing runs and nothing waits to run, behind the barrier included; timers do not count."""
+        return not self._busy and not len(self._queue) and not self.barrier.parked
 
     def enqueue(self, key: Key) -> None:
         """Reconcile this key soon."""

@@ -86,13 +86,16 @@ class Manager:
         self._preparations.append(prepare)
 
     async def run(self, stop: asyncio.Event | None = None, *, signals: bool = False) -> None:
-        """Run until `stop` is set or, with `signals`, until SIGTERM or SIGINT."""
+        """Run until `stop` is set or, with `signals`.
+
+        Until SIGTERM or SIGINT; a second signal ends the grace.
+        """
         stop = stop or asyncio.Event()
         with contextlib.ExitStack() as stack:
             if self._tune_gc:
                 stack.enter_context(garbage.tuned(self.metrics))
             if signals:
-                stack.enter_context(_stop_on_signals(stop))
+                stack.enter_context(_stop_on_signals(stop, self._hurry))
             async with self._health_up(), self._background() as background:
                 stopping = asyncio.create_task(stop.wait(), name="stop")
                 try:
@@ -209,11 +212,14 @@ async def _cancel_and_join(task: "asyncio.Task[None]") -> None:
 
 
 @contextlib.contextmanager
-def _stop_on_signals(stop: asyncio.Event) -> Iterator[None]:
+def _stop_on_signals(stop: asyncio.Event, hurry: Callable[[], None]) -> Iterator[None]:
+    """The first signal asks for a graceful end; whoever sends a second one does not want to wait for it."""
     loop = asyncio.get_running_loop()
 
     def stop_on(number: signal.Signals) -> None:
         log.info("asked to stop", extra={"signal": number.name})
+        if stop.is_set():
+            hurry()
         stop.set()
 
     for number in SIGNALS:
