@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
+from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.crd import schema_of
 from grove.embedded.schema import custom_schema
@@ -291,3 +292,16 @@ def test_omitted_replicas_become_one_and_never_a_minimum_of_zero() -> None:
     spec = template(stored())["cliques"][1]["spec"]
     assert spec["replicas"] == 1
     assert "minAvailable" not in spec
+
+
+def test_a_clique_may_be_scaled_to_nothing_whatever_its_minimum() -> None:
+    schema = custom_schema(schema_of(PodClique))
+    old: Manifest = {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodClique",
+        "metadata": {"name": "llm-0-work"},
+        "spec": {"podSpec": {"containers": [{"name": "main"}]}, "replicas": 4, "minAvailable": 2},
+    }
+    new = copy.deepcopy(old)
+    new["spec"]["replicas"] = 0
+    assert schema.validate(new, old) == []

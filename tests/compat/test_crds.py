@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ VERBATIM = ("podSpec", "metrics", "templateSpec")
 OURS = {definition["metadata"]["name"]: definition for definition in crd.definitions()}
 
 
+@cache
 def theirs() -> dict[str, Manifest]:
     found = [yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yaml"))]
     return {definition["metadata"]["name"]: definition for definition in found}

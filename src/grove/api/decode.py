@@ -6,6 +6,7 @@ absent, as they do for the API server; what is kept verbatim (pod specs) is not 
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Final, TypeVar
 
 import msgspec
@@ -21,7 +22,7 @@ _WHERE: Final = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<where>.*)`)?$", re
 
 def decode(manifest: Manifest, type: type[V], *, strict: bool = False) -> V:
     """The view of a manifest; `strict` also refuses fields that the schema does not know."""
-    schema = schema_of(type)
+    schema = _schema(type)
     unknown = list(unknown_fields(manifest, type)) if strict else []
     if unknown:
         raise InvalidInput(unknown)
@@ -33,7 +34,13 @@ def decode(manifest: Manifest, type: type[V], *, strict: bool = False) -> V:
 
 def unknown_fields(manifest: Manifest, type: type[View]) -> Iterator[FieldError]:
     """Fields that the API server would drop, each with its path."""
-    yield from _unknown(manifest, schema_of(type), "")
+    yield from _unknown(manifest, _schema(type), "")
+
+
+@cache
+def _schema(type: type[View]) -> Manifest:
+    """The schema, made once: admission decodes with every request."""
+    return schema_of(type)
 
 
 def _unknown(value: object, schema: Manifest, path: str) -> Iterator[FieldError]:
