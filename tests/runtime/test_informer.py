@@ -213,6 +213,22 @@ def test_a_clean_end_continues_from_the_last_version_without_a_new_list() -> Non
     play(script)
 
 
+def test_connections_that_break_now_and_then_are_taken_up_again_quickly_each_time() -> None:
+    async def script(scene: Scene) -> None:
+        for number in range(30):
+            await scene.connected()
+            await pass_time(120)
+            scene.server.send(Unreachable("reset"))
+            await pass_time(0.2)
+            scene.server.put(f"o{number}")
+            await pass_time(0.1)
+            assert len(scene.informer.store) == number + 1
+        assert scene.server.count("list") == 1
+        assert scene.informer.problem is None
+
+    play(script)
+
+
 def fail_with(error: Exception, *verbs: str) -> Callable[[str], None]:
     def fail(verb: str) -> None:
         if verb in verbs:

@@ -33,7 +33,7 @@ PAGE = 500
 #: Waits after a request that ended early, and after one that cannot succeed until a person acts.
 QUICK = (0.1, 30.0)
 SLOW = (2.0, 30.0)
-#: A watch that lived this long was a healthy one: its end does not count as a failure.
+#: A watch that lived this long ends a row of failures, however it ended itself.
 HEALTHY_SECONDS = 10.0
 #: The server ends a watch after some time between these; different for each, so that they do not all end at
 #: once.
@@ -94,11 +94,7 @@ class Informer(Generic[T]):
     async def run(self) -> None:
         """List and watch until cancelled."""
         while True:
-            started = self._clock.monotonic()
             wait = await self._round()
-            if self._clock.monotonic() - started >= HEALTHY_SECONDS and self.problem is None:
-                self._quick.reset()
-                wait = self._quick.next()
             await asyncio.sleep(wait)
 
     async def _round(self) -> float:
@@ -182,6 +178,7 @@ class Informer(Generic[T]):
             timeout_seconds=self._rng.randint(*WATCH_SECONDS),
         )
         count = 0
+        started = self._clock.monotonic()
         try:
             async for event in events:
                 self._well()
@@ -190,6 +187,8 @@ class Informer(Generic[T]):
                 if count % BURST == 0:
                     await asyncio.sleep(0)
         finally:
+            if self._clock.monotonic() - started >= HEALTHY_SECONDS:
+                self._quick.reset()
             # An async generator must be closed here and now, or its connection lives until the collector
             # comes.
             close = getattr(events, "aclose", None)
