@@ -237,6 +237,7 @@ async def test_a_redirect_is_an_error_and_is_not_followed() -> None:
         assert len(stub.asked) == 1
 
 
+@pytest.mark.filterwarnings("error")
 async def test_a_body_of_megabytes_arrives_whole() -> None:
     large = POD | {"data": "x" * 3_000_000}
     async with serve(reply(POD)) as stub, client_of(stub) as client:

@@ -7,8 +7,10 @@ import pytest
 from tests.kube.stub import Reply, client_of, client_to, refusal, reply, serve
 
 from grove import errors
+from grove.kube.client import Client
 from grove.kube.config import Connection
 from grove.kube.retry import LOST, NOT_SENT, TIMED_OUT, TLS, RetryPolicy, retriable
+from grove.kube.transport import HttpTransport
 from grove.meta import Key, Object, resource
 
 PODS = resource("", "v1", "Pod")
@@ -92,6 +94,16 @@ async def test_retries_end() -> None:
         with pytest.raises(errors.ServerError, match="busy"):
             await client.get(PODS, KEY, type=Object)
         assert len(stub.asked) == 3
+
+
+async def test_retries_end_when_the_time_for_waiting_is_used_up() -> None:
+    policy = RetryPolicy(attempts=50, first=0.001, longest=0.001, jitter=0, budget=0.0035)
+    async with serve(refusal(503, "ServiceUnavailable", "busy")) as stub:
+        client = Client(HttpTransport(Connection(stub.url)), retries=policy)
+        with pytest.raises(errors.ServerError, match="busy"):
+            await client.get(PODS, KEY, type=Object)
+        await client.close()
+        assert len(stub.asked) == 4
 
 
 async def test_a_post_is_repeated_after_429() -> None:
