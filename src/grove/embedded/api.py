@@ -102,7 +102,8 @@ class API:
         predicate = self.predicate(resource, options.labels, options.fields)
         text = options.resource_version
         if text and not text.isdigit():
-            raise bad_request(f'resourceVersion: Invalid value: "{text}": must be a whole number')
+            # Kubernetes answers 500 without a reason here, and clients have been written against that.
+            raise ApiError(500, "", f'strconv.ParseUint: parsing "{text}": invalid syntax')
         initial = options.initial_events or text in ("", "0")
         since = None if initial else int(text)
         watcher = self.store.watch(resource.key, namespace=namespace, predicate=predicate, since=since)

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib
 import logging
 import os
 import secrets
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 from grove.embedded import crds
+from grove.embedded.actors.garbage import GarbageCollector
+from grove.embedded.actors.kubelet import Kubelet
+from grove.embedded.actors.mirror import Mirrors
+from grove.embedded.actors.namespaces import NamespaceDeleter
+from grove.embedded.actors.nodes import NodeKeeper, NodeOptions
+from grove.embedded.actors.podgroup_protection import PodGroupProtection
+from grove.embedded.actors.schedulers import kai_install
+from grove.embedded.actors.schedulers.kai import KaiScheduler
+from grove.embedded.actors.schedulers.native import NativeScheduler
 from grove.embedded.api import API
 from grove.embedded.app import App, version_info
 from grove.embedded.authentication import Authenticator
@@ -42,13 +50,7 @@ log = logging.getLogger(__name__)
 IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-ACTORS = (
-    ("garbage", "GarbageCollector"),
-    ("namespaces", "NamespaceController"),
-    ("kubelet", "Kubelet"),
-    ("podgroup_protection", "PodGroupProtection"),
-)
-SCHEDULERS = {"default": ("schedulers.native", "NativeScheduler"), "kai": ("schedulers.kai", "KaiScheduler")}
+SCHEDULERS = ("default", "kai")
 
 
 class Actor(Protocol):
@@ -144,6 +146,7 @@ class EmbeddedCluster:
         self._certificates: Certificates | None = None
         self._server: HttpServer | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._mirrors: Mirrors | None = None
         self._loaded: Snapshot | None = None
 
     # --- life
@@ -152,8 +155,8 @@ class EmbeddedCluster:
         """Starts everything; when it returns, requests are answered."""
         if os.environ.get(IN_CLUSTER) and not self.options.force:
             raise RefusedToStart(
-                f"{IN_CLUSTER} is set: this looks like a pod of a real cluster, where an embedded cluster would "
-                "only confuse; set force to start anyway"
+                f"{IN_CLUSTER} is set: this looks like a pod of a real cluster, where an embedded cluster "
+                "would only confuse; set force to start anyway"
             )
         if self.options.tune_gc:
             gc.set_threshold(50_000, 25, 50)
@@ -185,6 +188,9 @@ class EmbeddedCluster:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+        if self._mirrors is not None:
+            await self._mirrors.close()
+            self._mirrors = None
         self.store.end_watches()
         if self._server is not None:
             await self._server.stop()
@@ -232,6 +238,8 @@ class EmbeddedCluster:
         role: Manifest = {"metadata": {"name": "cluster-admin"}, "rules": _EVERYTHING}
         await client.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", role)
         version = version_info(self.options.kubernetes)["gitVersion"]
+        if self.options.actors and "kai" in self.options.schedulers:
+            await kai_install.install(client)
         for node in node_objects(self.options.shape, version=version, now=rfc3339(self.clock.now())):
             await client.create("/api/v1/nodes", node)
 
@@ -241,20 +249,43 @@ class EmbeddedCluster:
                 self.catalog.serve(crd)
 
     def _start_actors(self) -> None:
-        chosen = [*ACTORS]
-        for name in self.options.schedulers:
-            if name not in SCHEDULERS:
-                raise ValueError(f"unknown scheduler {name!r}; choose from {', '.join(SCHEDULERS)}")
-            chosen.append(SCHEDULERS[name])
-        for module, name in chosen:
-            found = importlib.import_module(f"grove.embedded.actors.{module}")
-            client = self.client(
-                User(f"system:{module.rpartition('.')[2]}", (MASTERS,)), agent=f"embedded-{module}"
-            )
-            actor = cast(Actor, getattr(found, name)(client, self.clock))
-            task = asyncio.create_task(actor.run(), name=f"embedded {module}")
+        self._mirrors = Mirrors(self.client(_actor("mirrors"), agent="embedded-mirrors"))
+        for name, actor in self._actors(self._mirrors).items():
+            task = asyncio.create_task(actor.run(), name=f"embedded {name}")
             task.add_done_callback(_report)
             self._tasks.append(task)
+
+    def _actors(self, mirrors: Mirrors) -> dict[str, Actor]:
+        """Who acts in this cluster; all of them share what they have seen."""
+        minor = self.options.kubernetes
+        actors: dict[str, Actor] = {
+            "garbage-collector": GarbageCollector(
+                self._own("garbage-collector"), self.clock, mirrors=mirrors
+            ),
+            "namespaces": NamespaceDeleter(self._own("namespaces"), self.clock, mirrors=mirrors),
+            "nodes": NodeKeeper(
+                self._own("nodes"), self.clock, mirrors=mirrors, options=self._node_options()
+            ),
+            "kubelet": Kubelet(self._own("kubelet"), self.clock, mirrors=mirrors),
+        }
+        if minor != "1.35":
+            protection = PodGroupProtection(self._own("podgroups"), self.clock, minor=minor, mirrors=mirrors)
+            actors["podgroups"] = protection
+        for name in self.options.schedulers:
+            if name == "default":
+                scheduler = NativeScheduler(self._own("scheduler"), self.clock, minor=minor, mirrors=mirrors)
+                actors["scheduler"] = scheduler
+            elif name == "kai":
+                actors["kai"] = KaiScheduler(self._own("kai"), self.clock, mirrors=mirrors)
+            else:
+                raise ValueError(f"unknown scheduler {name!r}; choose from {', '.join(SCHEDULERS)}")
+        return actors
+
+    def _node_options(self) -> NodeOptions:
+        return NodeOptions(version=version_info(self.options.kubernetes)["gitVersion"])
+
+    def _own(self, name: str) -> LocalClient:
+        return self.client(_actor(name), agent=f"embedded-{name}")
 
     # --- ways in
 
@@ -300,7 +331,7 @@ class EmbeddedCluster:
         self._serve_stored_crds()
 
     async def fork(self, **changes: object) -> EmbeddedCluster:
-        """A second, running cluster that starts from this one's present state; it does not listen unless told to."""
+        """A second, running cluster that starts from this one's state; it listens only when told to."""
         defaults: dict[str, object] = {"listen": False, "data_dir": None, "faults": None}
         options = replace(self.options, **{**defaults, **changes})  # type: ignore[arg-type]
         twin = EmbeddedCluster(options)
@@ -314,6 +345,10 @@ _EVERYTHING = [
     {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
     {"nonResourceURLs": ["*"], "verbs": ["*"]},
 ]
+
+
+def _actor(name: str) -> User:
+    return User(f"system:embedded:{name}", (MASTERS, "system:authenticated"))
 
 
 def _report(task: asyncio.Task[None]) -> None:
