@@ -1,0 +1,61 @@
+"""Find a set and all that belongs to it in a cluster, by the label that all of it carries. Reads only."""
+
+import asyncio
+from collections.abc import Sequence
+
+from grove.api import kinds, labels
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.backends.base import Cluster, Context
+from grove.backends.registry import BUILT_INS
+from grove.cli.talk import Failed
+from grove.cli.treeview import World
+from grove.errors import Forbidden, NotFound
+from grove.kube.client import Client
+from grove.meta import Manifest, Resource
+
+
+async def find(client: Client, namespace: str, name: str = "") -> World:
+    """The sets of a namespace (of all, when it is blank), or the one of that name, and what is below."""
+    fields = f"metadata.name={name}" if name else ""
+    try:
+        sets = await client.list_all(kinds.CLIQUESETS, type=PodCliqueSet, namespace=namespace, fields=fields)
+    except NotFound:
+        raise Failed(
+            f"the cluster does not serve {kinds.CLIQUESETS}; "
+            "install Grove's CRDs first: grove crds | kubectl apply -f -"
+        ) from None
+    if not sets:
+        return World(())
+    selector = f"{labels.MANAGED_BY}={labels.MANAGER},{labels.PART_OF}"
+    if name:
+        selector = f"{selector}={name}"
+    gangs, cliques, pods, objects = await asyncio.gather(
+        client.list_all(kinds.GANGS, type=PodGang, namespace=namespace, labels=selector),
+        client.list_all(kinds.CLIQUES, type=PodClique, namespace=namespace, labels=selector),
+        client.list_all(kinds.PODS, type=Pod, namespace=namespace, labels=selector),
+        _scheduler_objects(client, namespace, selector),
+    )
+    return World(sets, gangs, cliques, pods, objects)
+
+
+async def scheduler_resources(client: Client) -> Sequence[Resource]:
+    """The kinds that the built-in backends write in this cluster."""
+    discovery = await client.discover()
+    context = Context(Cluster(discovery.served))
+    found = [each for make in BUILT_INS.values() for each in make().resources(context)]
+    return [each for each in dict.fromkeys(found) if context.cluster.serves(each)]
+
+
+async def _scheduler_objects(client: Client, namespace: str, selector: str) -> list[Manifest]:
+    """Every scheduler object of these sets that we may read."""
+    found: list[Manifest] = []
+    for resource in await scheduler_resources(client):
+        try:
+            found += await client.list_all(resource, type=dict, namespace=namespace, labels=selector)
+        except Forbidden:
+            # Who may see pods but not the scheduler's objects still gets the rest of the tree.
+            continue
+    return found

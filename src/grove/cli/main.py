@@ -1,0 +1,73 @@
+"""The `grove` command: its list of commands, and how a failure becomes a sentence and an exit code.
+
+`main` returns 0 when all is well, 1 when something was refused or failed, 2 when it was used wrongly. A
+failure of ours or of the cluster is one sentence on standard error, never a traceback. Command modules import
+what they need when they run: `grove --help` loads nothing of the operator.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from grove.cli import crds, demo, render, run, tree, up, version
+
+app = typer.Typer(
+    name="grove",
+    help="Schedule multi-role AI workloads all-or-nothing, with whatever scheduler the cluster runs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+app.command()(render.render)
+app.command()(crds.crds)
+app.command()(tree.tree)
+app.command()(run.run)
+app.command()(up.up)
+app.command()(demo.demo)
+app.command()(version.version)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and say how it went."""
+    try:
+        code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
+    except typer.Abort:
+        return 130
+    except typer.Exit as stop:
+        return stop.exit_code
+    except BrokenPipeError:
+        # Whoever read our output (head, less) has seen enough; Python must not complain about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return _failed(error)
+    return code if isinstance(code, int) else 0
+
+
+def _failed(error: Exception) -> int:
+    """Say what failed; anything that is not a known kind of failure is a defect and keeps its traceback."""
+    from grove.cli.talk import Refused, say
+    from grove.errors import GroveError
+
+    if hasattr(error, "format_message"):
+        # Bad usage; every one of them can show itself and knows its exit code.
+        show, code = getattr(error, "show", None), getattr(error, "exit_code", 2)
+        if show is not None:
+            show()
+        return int(code)
+    if isinstance(error, Refused):
+        for line in error.lines:
+            say(line)
+        return 1
+    if isinstance(error, GroveError):
+        say(f"grove: {error}")
+        return 1
+    raise error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

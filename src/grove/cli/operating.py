@@ -1,0 +1,176 @@
+"""Run the operator against a cluster: configuration, permissions, start, orderly end.
+
+Every way in which this can fail before it works becomes one sentence that names what to change.
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+from grove.api.config import OperatorConfiguration, load, warnings
+from grove.assembly import Identity, Operator, assemble
+from grove.cli.connect import Reached, connected
+from grove.cli.finding import scheduler_resources
+from grove.cli.loop import Interrupted, stop_on_signals, unless_stopped
+from grove.cli.permissions import Need, missing, needed, sentence
+from grove.cli.talk import Failed
+from grove.errors import ApiError, InvalidConfiguration, Unreachable
+from grove.kube.client import Client
+from grove.kube.limiter import Limiter
+from grove.runtime.lease import LeaseTimes
+
+log = logging.getLogger(__name__)
+
+#: How often missing permissions are asked for again.
+_ASK_AGAIN_SECONDS: Final = 30.0
+_CANNOT_LISTEN: Final = {
+    errno.EADDRINUSE: "is already in use",
+    errno.EACCES: "may not be used by this user",
+    errno.EADDRNOTAVAIL: "is on an address that this machine does not have",
+}
+
+
+def configuration_from(path: str | None) -> OperatorConfiguration:
+    """The configuration in a file, or the default one; raises InvalidConfiguration that names the field."""
+    if path is None:
+        return load("")
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidConfiguration(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InvalidConfiguration(f"{path}: is not text in UTF-8") from None
+    try:
+        configuration = load(text)
+        check(configuration)
+    except InvalidConfiguration as error:
+        raise InvalidConfiguration(f"{path}: {error}") from None
+    return configuration
+
+
+def warnings_about(path: str | None) -> list[str]:
+    """A sentence for each key of a readable configuration that nobody reads."""
+    return [f"{path}: {each}" for each in warnings(Path(path).read_text(encoding="utf-8"))] if path else []
+
+
+def check(configuration: OperatorConfiguration) -> None:
+    """What only shows when the parts are put together, before a cluster is asked anything."""
+    election = configuration.leader_election
+    if election.enabled:
+        try:
+            LeaseTimes(election.lease_seconds, election.renew_seconds, election.retry_seconds)
+        except ValueError as error:
+            raise InvalidConfiguration(f"leaderElection: {error}") from None
+
+
+def limiter_of(configuration: OperatorConfiguration) -> Limiter:
+    """The rate limit that the configuration asks for."""
+    limits = configuration.runtime_client_connection
+    return Limiter(limits.qps, max(limits.burst, 1)) if limits.qps else Limiter.off()
+
+
+def identity_of(namespace: str) -> Identity:
+    """Who this process is among its replicas: the pod's name in a cluster, host and process elsewhere."""
+    host = socket.gethostname()
+    in_pod = bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+    return Identity(host if in_pod else f"{host}-{os.getpid()}", namespace)
+
+
+async def serve(
+    kubeconfig: str | None, context: str | None, configuration: OperatorConfiguration, namespace: str
+) -> None:
+    """Run the operator; raises what keeps it from working as something that has a sentence."""
+    limiter = limiter_of(configuration)
+    with stop_on_signals() as stop:
+        async with connected(kubeconfig, context, manager="grove-operator", limiter=limiter) as reached:
+            try:
+                operator = await unless_stopped(
+                    operator_for(reached, configuration, namespace=namespace), stop
+                )
+            except Interrupted:
+                return
+            except Unreachable as error:
+                server, name = reached.connection.server, reached.connection.context
+                raise Failed(f"cannot reach the API server {server} (context {name!r}): {error}") from None
+            await work(operator, stop)
+
+
+async def operator_for(
+    reached: Reached, configuration: OperatorConfiguration, *, namespace: str = "", health: bool = True
+) -> Operator:
+    """A wired operator that has told which permissions it lacks; raises if it cannot work at all."""
+    where = namespace or reached.connection.namespace
+    operator = await assemble(reached.client, configuration, identity=identity_of(where), health=health)
+    needs = needed(configuration, await scheduler_resources(reached.client), namespace=where)
+    permissions = Permissions(reached.client, needs)
+    await permissions.ask()
+    operator.manager.readiness.add("permissions", permissions.lacking)
+    operator.manager.add_service("permissions", permissions.run)
+    return operator
+
+
+async def work(operator: Operator, stop: asyncio.Event) -> None:
+    """Run the operator until asked to stop; a port that cannot be listened on is named with its field."""
+    try:
+        await operator.manager.run(stop)
+    except OSError as error:
+        health = operator.manager.health
+        if health is None or error.errno not in _CANNOT_LISTEN:
+            raise
+        raise Failed(
+            f"port {health.port} {_CANNOT_LISTEN[error.errno]}; "
+            "choose another with server.healthProbes.port in the operator's configuration"
+        ) from None
+
+
+@contextlib.asynccontextmanager
+async def working(operator: Operator) -> AsyncIterator["asyncio.Task[None]"]:
+    """The operator at work in the background, ended in order when the block is left."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(work(operator, stop), name="operator")
+    try:
+        yield task
+    finally:
+        stop.set()
+        await asyncio.wait({task})
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("the operator failed", exc_info=error)
+
+
+class Permissions:
+    """What the operator may not do; asked at the start and, while something is missing, from time to time."""
+
+    def __init__(self, client: Client, needs: list[Need]) -> None:
+        self._client = client
+        self._needs = needs
+        self._denied: list[Need] = []
+
+    async def ask(self) -> None:
+        """Ask the API server, and log when the answer is another one."""
+        denied = await missing(self._client, self._denied or self._needs)
+        if denied and denied != self._denied:
+            log.error(
+                "permissions are missing; the operator cannot do its work",
+                extra={"missing": sentence(denied)},
+            )
+        elif self._denied and not denied:
+            log.info("all permissions have been granted")
+        self._denied = denied
+
+    def lacking(self) -> str | None:
+        """The readiness check."""
+        return f"not allowed: {sentence(self._denied)}" if self._denied else None
+
+    async def run(self) -> None:
+        """Ask again while something is missing."""
+        while True:
+            await asyncio.sleep(_ASK_AGAIN_SECONDS)
+            if self._denied:
+                with contextlib.suppress(ApiError):
+                    await self.ask()

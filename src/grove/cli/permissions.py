@@ -1,0 +1,107 @@
+"""Which permissions the operator needs, and which of them it lacks.
+
+Asks the API server about each of them (SelfSubjectAccessReview); never tries a write to find out. Where the
+server does not answer such questions, nothing counts as missing.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from grove.api import kinds
+from grove.api.config import OperatorConfiguration
+from grove.errors import ApiError, Unreachable
+from grove.kube.client import Client
+from grove.meta import Manifest, Resource, resource
+
+REVIEWS: Final = resource(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
+)
+EVENTS: Final = resource("", "v1", "Event")
+LEASES: Final = resource("coordination.k8s.io", "v1", "Lease")
+
+_READ: Final = ("list", "watch")
+_OWN: Final = ("list", "watch", "get", "create", "patch", "delete")
+#: Questions asked at the same time.
+_AT_ONCE: Final = 16
+
+
+class Need(NamedTuple):
+    """One verb on one resource; the namespace is blank when it is needed everywhere."""
+
+    verb: str
+    resource: Resource
+    subresource: str = ""
+    namespace: str = ""
+
+    @property
+    def target(self) -> str:
+        """`pods/status`, `podgangs.scheduler.grove.io`."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else str(self.resource)
+
+    def attributes(self) -> Manifest:
+        group, version, _ = self.resource.gvk
+        asked = {
+            "verb": self.verb,
+            "group": group,
+            "version": version,
+            "resource": self.resource.plural,
+            "subresource": self.subresource,
+            "namespace": self.namespace,
+        }
+        return {name: value for name, value in asked.items() if value}
+
+
+def needed(
+    configuration: OperatorConfiguration, scheduler_objects: Iterable[Resource], *, namespace: str
+) -> list[Need]:
+    """Everything that an operator so configured does in a cluster."""
+    verbs: list[tuple[Resource, Sequence[str]]] = [
+        (kinds.CLIQUESETS, (*_READ, "get", "patch")),
+        (kinds.CLIQUES, _OWN),
+        (kinds.GANGS, _OWN),
+        (kinds.TOPOLOGY_BINDINGS, _READ),
+        (kinds.PODS, _OWN),
+        (kinds.SERVICES, _OWN),
+        (EVENTS, ("create", "patch")),
+    ]
+    verbs += [(each, _OWN) for each in scheduler_objects]
+    needs = [Need(verb, each) for each, listed in verbs for verb in listed]
+    told = (kinds.CLIQUESETS, kinds.CLIQUES, kinds.GANGS, kinds.TOPOLOGY_BINDINGS)
+    needs += [Need("patch", each, "status") for each in told]
+    if configuration.leader_election.enabled:
+        where = configuration.leader_election.resource_namespace or namespace
+        needs += [Need(verb, LEASES, namespace=where) for verb in ("get", "create", "update")]
+    return needs
+
+
+async def missing(client: Client, needs: Sequence[Need]) -> list[Need]:
+    """Those of the needs that the API server denies, in the same order."""
+    slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def denied(need: Need) -> bool:
+        async with slots:
+            review: Manifest = {
+                "apiVersion": REVIEWS.api_version,
+                "kind": REVIEWS.kind,
+                "spec": {"resourceAttributes": need.attributes()},
+            }
+            try:
+                answer = await client.create(REVIEWS, review, type=dict)
+            except Unreachable:
+                raise
+            except ApiError:
+                return False
+            return not (answer.get("status") or {}).get("allowed", True)
+
+    denials = await asyncio.gather(*map(denied, needs))
+    return [need for need, no in zip(needs, denials, strict=True) if no]
+
+
+def sentence(denied: Sequence[Need]) -> str:
+    """The missing permissions by resource: `pods (create, delete), podgangs.scheduler.grove.io (list)`."""
+    by_target: dict[str, list[str]] = {}
+    for need in denied:
+        where = f" in namespace {need.namespace}" if need.namespace else ""
+        by_target.setdefault(f"{need.target}{where}", []).append(need.verb)
+    return ", ".join(f"{target} ({', '.join(verbs)})" for target, verbs in by_target.items())

@@ -1,0 +1,195 @@
+"""`grove render`: what the operator would create for a set, without a cluster.
+
+One List on standard output, whole or not at all. Items are ordered by set (as in the files), then by backend
+(`default`, `kai`, ...), then as they must exist: topology, services, gangs each followed by its scheduler's
+objects, cliques, pods. With `--backend all` every item carries the annotation
+`grove.io/scheduler-backend` that says whose it is, because several backends then speak of the same names.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from grove.cli.talk import Failed, Format, Refused, dumped, emit, plural, say
+
+if TYPE_CHECKING:
+    from grove.cli.documents import Document
+    from grove.cli.rendering import Judged, Rendering
+    from grove.meta import Manifest
+
+ALL = "all"
+
+
+class Minor(StrEnum):
+    """The Kubernetes minors whose native gang API we speak."""
+
+    V135 = "1.35"
+    V136 = "1.36"
+    V137 = "1.37"
+    NONE = "none"
+
+
+def render(
+    file: Annotated[
+        list[str], typer.Option("--file", "-f", help="File with PodCliqueSets, '-' for standard input.")
+    ],
+    backend: Annotated[
+        str,
+        typer.Option(help="Scheduler backend, or 'all' to compare them; the set's own choice if omitted."),
+    ] = "",
+    kubernetes: Annotated[
+        Minor, typer.Option(help="Whose native gang API to use; 'none' for a cluster without one.")
+    ] = Minor.V136,
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to print.")] = Format.YAML,
+) -> None:
+    """Show every object that would exist for a PodCliqueSet, without a cluster.
+
+    The files may also hold the ClusterTopologyBinding that the sets refer to; other kinds are ignored. What a
+    scheduler cannot express is told on standard error and, in YAML, as comments. UIDs, and the parts of names
+    that are made of them, are placeholders.
+    """
+    from grove.cli.documents import read
+    from grove.cli.rendering import registry
+
+    if backend and backend != ALL and registry().find(backend) is None:
+        known = ", ".join(each.name for each in registry().enabled)
+        raise typer.BadParameter(f"{backend!r} is no scheduler backend; there are {known}, and {ALL}")
+    sections = _sections(read(file), backend, kubernetes.value)
+    for section in sections:
+        for line in section.notes:
+            say(line)
+    text = _as_yaml(sections, kubernetes.value) if output is Format.YAML else _as_json(sections)
+    emit(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What one backend makes of one set, or why it makes nothing of it."""
+
+    title: str
+    notes: tuple[str, ...]
+    objects: "tuple[Manifest, ...]" = ()
+
+
+def _sections(documents: "Sequence[Document]", backend: str, minor: str) -> list[Section]:
+    """Everything to print; raises Refused with every mistake in every set before anything is printed."""
+    from grove.errors import InvalidInput
+
+    bindings = _bindings(documents)
+    sets = [each for each in documents if _is(each, "PodCliqueSet")]
+    if not sets:
+        others = plural(len(documents), "object")
+        raise Failed(f"nothing to render: found {others}, none of them a PodCliqueSet of grove.io/v1alpha1")
+    sections: list[Section] = []
+    refusals: list[str] = []
+    for document in sets:
+        try:
+            sections += _sections_of(document, bindings, backend, minor)
+        except InvalidInput as error:
+            refusals += [f"{document.place}: {each}" for each in error.errors]
+    if refusals:
+        raise Refused(refusals)
+    return sections
+
+
+def _sections_of(
+    document: "Document", bindings: "dict[str, Manifest]", backend: str, minor: str
+) -> list[Section]:
+    from grove.cli import rendering
+
+    judged = rendering.judge(document.manifest, bindings)
+    cluster = rendering.cluster(minor)
+    if backend != ALL:
+        chosen = rendering.select(judged, backend)
+        return [_section(document, judged, rendering.render_set(judged, chosen, cluster))]
+    return _compared(document, judged, minor)
+
+
+def _compared(document: "Document", judged: "Judged", minor: str) -> list[Section]:
+    """One section for each backend; one that refuses the set says why, unless all of them do."""
+    from grove.api import labels
+    from grove.cli import rendering
+    from grove.errors import InvalidInput
+
+    sections: list[Section] = []
+    refusals: list[InvalidInput] = []
+    for each in rendering.registry().enabled:
+        try:
+            rendered = rendering.render_set(judged, each, rendering.cluster(minor))
+        except InvalidInput as error:
+            refusals.append(error)
+            notes = tuple(f"{document.place}: {each.name} refuses the set: {why}" for why in error.errors)
+            sections.append(Section(_title(judged, each.name), notes))
+            continue
+        marked = tuple(_annotated(item, labels.SCHEDULER_BACKEND, each.name) for item in rendered.objects)
+        section = _section(document, judged, rendered)
+        sections.append(Section(section.title, section.notes, marked))
+    if len(refusals) == len(sections):
+        raise InvalidInput([why for error in refusals for why in error.errors])
+    return sections
+
+
+def _section(document: "Document", judged: "Judged", rendered: "Rendering") -> Section:
+    notes = [f"{document.place}: warning: {each}" for each in judged.warnings]
+    notes += [f"{document.place}: {rendered.backend}: {each}" for each in rendered.losses]
+    return Section(_title(judged, rendered.backend), tuple(notes), rendered.objects)
+
+
+def _title(judged: "Judged", backend: str) -> str:
+    return f"PodCliqueSet {judged.cliqueset.key} with scheduler backend {backend}"
+
+
+def _bindings(documents: "Sequence[Document]") -> "dict[str, Manifest]":
+    from grove.cli.rendering import topology_of
+    from grove.errors import InvalidInput
+
+    found: dict[str, Manifest] = {}
+    refusals: list[str] = []
+    for document in documents:
+        if _is(document, "ClusterTopologyBinding"):
+            try:
+                found[topology_of(document.manifest).name] = document.manifest
+            except InvalidInput as error:
+                refusals += [f"{document.place}: {each}" for each in error.errors]
+    if refusals:
+        raise Refused(refusals)
+    return found
+
+
+def _is(document: "Document", kind: str) -> bool:
+    """Whether the document is one of our kinds; another version of it would be silently ignored otherwise."""
+    from grove.api import kinds
+
+    if document.kind != kind or not document.api_version.startswith(f"{kinds.GROUP}/"):
+        return False
+    if document.api_version != f"{kinds.GROUP}/{kinds.VERSION}":
+        raise Refused([f"{document.place}: apiVersion: must be {kinds.GROUP}/{kinds.VERSION}"])
+    return True
+
+
+def _annotated(manifest: "Manifest", key: str, value: str) -> "Manifest":
+    metadata = manifest["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), key: value}
+    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _as_json(sections: Sequence[Section]) -> str:
+    items = [item for section in sections for item in section.objects]
+    return dumped({"apiVersion": "v1", "kind": "List", "items": items}, Format.JSON)
+
+
+def _as_yaml(sections: Sequence[Section], minor: str) -> str:
+    """A List whose sections are introduced by comments."""
+    offer = "no native gang API" if minor == "none" else f"the native gang API of Kubernetes {minor}"
+    lines = [f"# What Grove would create, given {offer}. UIDs are placeholders.\n"]
+    lines.append("apiVersion: v1\nkind: List\n")
+    count = sum(len(section.objects) for section in sections)
+    lines.append("items:\n" if count else "items: []\n")
+    for section in sections:
+        lines.append(f"# {section.title}\n")
+        lines += [f"# {' '.join(note.split())}\n" for note in section.notes]
+        lines += [dumped([item], Format.YAML) for item in section.objects]
+    return "".join(lines)

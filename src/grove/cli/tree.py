@@ -1,0 +1,77 @@
+"""`grove tree`: a set and everything below it, as it is in a cluster now."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from grove.cli.options import ContextOption, KubeconfigOption
+from grove.cli.talk import Failed, Format, dumped, emit, say
+
+if TYPE_CHECKING:
+    from grove.cli.treeview import Node
+
+
+def tree(
+    name: Annotated[
+        str | None, typer.Argument(help="The PodCliqueSet; all of the namespace's if omitted.")
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace; the context's if omitted.")
+    ] = "",
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Every namespace.")] = False,
+    output: Annotated[
+        Format | None, typer.Option("--output", "-o", help="Print as data instead of as a drawing.")
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Show a PodCliqueSet with its gangs, cliques and pods, and why not.
+
+    Each gang comes with its scheduler's objects, each pod with its node; a gang that does not run says why.
+    """
+    from grove.cli.loop import run_loop
+
+    if name and all_namespaces:
+        raise typer.BadParameter("a NAME and --all-namespaces exclude each other")
+    found = run_loop(_look(kubeconfig, context, None if all_namespaces else namespace, name or ""))
+    if output is not None:
+        emit(dumped(_as_list(found), output))
+        return
+    if not found:
+        say("grove: no PodCliqueSets found")
+        return
+    emit(drawn(found))
+
+
+def drawn(trees: "list[Node]") -> str:
+    """The trees as text that this output can hold."""
+    from grove.cli.treeview import lines
+
+    try:
+        "├─└│".encode(sys.stdout.encoding or "ascii")
+        plain = False
+    except UnicodeEncodeError:
+        plain = True
+    return "\n\n".join("\n".join(lines(each, plain=plain)) for each in trees)
+
+
+def _as_list(trees: "list[Node]") -> dict[str, object]:
+    from grove.cli.treeview import as_manifest
+
+    return {"items": [as_manifest(each) for each in trees]}
+
+
+async def _look(
+    kubeconfig: str | None, context: str | None, namespace: str | None, name: str
+) -> "list[Node]":
+    from grove.cli.connect import connected
+    from grove.cli.finding import find
+    from grove.cli.treeview import forest
+
+    async with connected(kubeconfig, context) as reached:
+        where = "" if namespace is None else namespace or reached.connection.namespace
+        world = await find(reached.client, where, name)
+    if name and not world.cliquesets:
+        raise Failed(f"there is no PodCliqueSet {name!r} in namespace {where!r}")
+    return forest(world)

@@ -1,0 +1,276 @@
+"""A set and all below it as a tree: gangs with their scheduler's objects, cliques with their pods. Pure.
+
+Next to each gang that is not running stands why, in the words of its conditions. Reads values, asks nobody.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from grove.api import conditions, labels
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import RUNNING, PodGang
+from grove.api.pod import Pod
+from grove.meta import Condition, Key, Manifest, Object, find_condition
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What was found in the cluster."""
+
+    cliquesets: Sequence[PodCliqueSet]
+    gangs: Sequence[PodGang] = ()
+    cliques: Sequence[PodClique] = ()
+    pods: Sequence[Pod] = ()
+    #: The schedulers' objects, of whatever kind.
+    objects: Sequence[Manifest] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One object of the tree: what it is, what to know about it, and what is wrong."""
+
+    kind: str
+    name: str
+    #: For people, in this order.
+    words: tuple[str, ...] = ()
+    #: For programs.
+    facts: Manifest = field(default_factory=dict)
+    #: Why it is not as it should be; empty when it is.
+    why: tuple[str, ...] = ()
+    children: "tuple[Node, ...]" = ()
+
+
+#: Conditions that are bad news when they have this status, and the words that introduce their message.
+_NEWS: Final = (
+    (conditions.OWNERSHIP_CONFLICT, "True", "somebody else owns a field of its scheduler object"),
+    (conditions.DISRUPTION_TARGET, "True", "disrupted"),
+    (conditions.UNHEALTHY, "True", "lost pods"),
+    (conditions.GANG_GUARANTEE, "False", "no gang guarantee"),
+    (conditions.TRANSLATION_LOSS, "True", "cannot be expressed in full"),
+)
+
+
+def forest(world: World) -> list[Node]:
+    """One tree for each set, by namespace and name."""
+    return [_cliqueset(each, world) for each in sorted(world.cliquesets, key=lambda item: item.key)]
+
+
+def lines(node: Node, *, plain: bool = False) -> list[str]:
+    """The tree as text; `plain` uses ASCII only."""
+    return [_line(node), *_below(node, "", plain=plain)]
+
+
+def as_manifest(node: Node) -> Manifest:
+    """The tree as data."""
+    manifest: Manifest = {"kind": node.kind, "name": node.name, **node.facts}
+    if node.why:
+        manifest["why"] = list(node.why)
+    if node.children:
+        manifest["children"] = [as_manifest(child) for child in node.children]
+    return manifest
+
+
+def why_not(gang: PodGang) -> tuple[str, ...]:
+    """Why a gang is not running, the most important reason first; empty when it runs and nothing is amiss."""
+    reasons = [_news(gang.status.conditions, *each) for each in _NEWS]
+    return tuple(reason for reason in (_waiting_for(gang), *reasons) if reason)
+
+
+def _waiting_for(gang: PodGang) -> str:
+    """The first step on the way to Running that has not been made."""
+    if gang.status.phase == RUNNING:
+        return ""
+    steps = (
+        (conditions.INITIALIZED, "waits for its pods"),
+        (conditions.SCHEDULED, "not placed"),
+        (conditions.READY, "not ready"),
+    )
+    said = [find_condition(gang.status.conditions, name) for name, _ in steps]
+    scheduled = said[1]
+    if scheduled is not None and scheduled.reason in _NOT_TRANSLATED and not scheduled.is_true:
+        # Its pods wait because its scheduler cannot be asked: the cause is more useful than the symptom.
+        return _sentence("not handed to its scheduler", scheduled.message)
+    for (_, words), condition in zip(steps, said, strict=True):
+        if condition is None or not condition.is_true:
+            return _sentence(words, condition.message if condition is not None else "nobody has said why yet")
+    return ""
+
+
+_NOT_TRANSLATED: Final = frozenset(
+    {
+        conditions.PRECONDITION_MISSING,
+        conditions.BACKEND_NOT_ENABLED,
+        conditions.UNSUPPORTED,
+        conditions.SYNC_FAILED,
+        conditions.OWNERSHIP_CONFLICT,
+    }
+)
+
+
+def _news(said: Iterable[Condition], type: str, bad: str, words: str) -> str:
+    condition = find_condition(said, type)
+    return _sentence(words, condition.message) if condition is not None and condition.status == bad else ""
+
+
+def _sentence(words: str, message: str) -> str:
+    return f"{words}: {' '.join(message.split())}" if message else words
+
+
+def _cliqueset(cliqueset: PodCliqueSet, world: World) -> Node:
+    status = cliqueset.status
+    wanted = cliqueset.spec.replicas
+    why = [
+        _news(status.conditions, conditions.ACCEPTED, "False", "refused"),
+        _news(status.conditions, conditions.TOPOLOGY_LEVELS_UNAVAILABLE, "True", "topology"),
+    ]
+    if status.observed_generation is None:
+        why.append("no operator has looked at it yet")
+    gangs = [gang for gang in world.gangs if _part_of(gang, cliqueset)]
+    known = {gang.name for gang in gangs}
+    strays = [
+        clique
+        for clique in world.cliques
+        if _part_of(clique, cliqueset) and clique.labels.get(labels.POD_GANG) not in known
+    ]
+    words = [f"{status.available_replicas} of {wanted} available", f"{status.scheduled_replicas} placed"]
+    return Node(
+        "PodCliqueSet",
+        str(cliqueset.key),
+        (*words, *_going(cliqueset)),
+        {
+            "replicas": wanted,
+            "availableReplicas": status.available_replicas,
+            "scheduledReplicas": status.scheduled_replicas,
+        },
+        tuple(each for each in why if each),
+        (
+            *(_gang(gang, world) for gang in sorted(gangs, key=_natural)),
+            *(_clique(clique, world) for clique in sorted(strays, key=_natural)),
+        ),
+    )
+
+
+def _gang(gang: PodGang, world: World) -> Node:
+    pods = [pod for pod in world.pods if _belongs(pod, labels.POD_GANG, gang)]
+    bound = sum(1 for pod in pods if pod.bound and pod.active)
+    ready = sum(1 for pod in pods if pod.ready and pod.active)
+    backend = gang.labels.get(labels.SCHEDULER_BACKEND, "")
+    phase = gang.status.phase or "Pending"
+    words = [phase, f"{bound} of {len(pods)} pods placed", f"{ready} ready", f"needs {gang.minimum}"]
+    if backend:
+        words.append(f"backend {backend}")
+    if gang.status.placement_score is not None:
+        words.append(f"score {gang.status.placement_score:g}")
+    objects = [each for each in world.objects if _owned(each, gang)]
+    cliques = [clique for clique in world.cliques if _belongs(clique, labels.POD_GANG, gang)]
+    return Node(
+        "PodGang",
+        gang.name,
+        (*words, *_going(gang)),
+        {
+            "phase": phase,
+            "backend": backend,
+            "pods": len(pods),
+            "placed": bound,
+            "ready": ready,
+            "minimum": gang.minimum,
+        },
+        why_not(gang),
+        (
+            *(_object(each) for each in sorted(objects, key=_manifest_order)),
+            *(_clique(clique, world) for clique in sorted(cliques, key=_natural)),
+        ),
+    )
+
+
+def _object(manifest: Manifest) -> Node:
+    return Node(
+        str(manifest.get("kind", "")),
+        str(manifest["metadata"]["name"]),
+        (str(manifest.get("apiVersion", "")),),
+        {"apiVersion": manifest.get("apiVersion", "")},
+    )
+
+
+def _clique(clique: PodClique, world: World) -> Node:
+    pods = [pod for pod in world.pods if _belongs(pod, labels.POD_CLIQUE, clique)]
+    ready = sum(1 for pod in pods if pod.ready and pod.active)
+    return Node(
+        "PodClique",
+        clique.name,
+        (f"{ready} of {clique.spec.replicas} ready", *_going(clique)),
+        {"replicas": clique.spec.replicas, "ready": ready, "minimum": clique.spec.minimum},
+        tuple(_sentence(error.code, error.description) for error in clique.status.last_errors),
+        tuple(_pod(pod) for pod in sorted(pods, key=_natural)),
+    )
+
+
+def _pod(pod: Pod) -> Node:
+    phase = pod_phase(pod)
+    facts: Manifest = {"phase": phase, "ready": pod.ready, "hostname": pod.spec.hostname}
+    words = [phase]
+    if pod.spec.node_name:
+        facts["node"] = pod.spec.node_name
+        words.append(f"on {pod.spec.node_name}")
+    elif pod.spec.scheduling_gates:
+        gates = [gate.name for gate in pod.spec.scheduling_gates]
+        facts["gates"] = gates
+        words.append(f"behind {', '.join(gates)}")
+    return Node("Pod", pod.name, tuple(words), facts)
+
+
+def pod_phase(pod: Pod) -> str:
+    """One word for where a pod is on its way."""
+    if pod.terminating:
+        return "Terminating"
+    if pod.spec.scheduling_gates:
+        return "Gated"
+    if pod.status.phase == "Pending" and pod.bound:
+        return "Starting"
+    if pod.status.phase == "Running" and not pod.ready:
+        return "NotReady"
+    return pod.status.phase or "Pending"
+
+
+def _line(node: Node) -> str:
+    line = f"{node.kind} {node.name}"
+    return "  ".join((line, *node.words))
+
+
+def _below(node: Node, indent: str, *, plain: bool) -> list[str]:
+    fork, last, bar = ("|- ", "`- ", "|  ") if plain else ("├─ ", "└─ ", "│  ")
+    reasons = [f"{indent}{bar if node.children else '   '}why not: {reason}" for reason in node.why]
+    found = list(reasons)
+    for position, child in enumerate(node.children, start=1):
+        end = position == len(node.children)
+        found.append(f"{indent}{last if end else fork}{_line(child)}")
+        found += _below(child, indent + ("   " if end else bar), plain=plain)
+    return found
+
+
+def _going(item: Object) -> tuple[str, ...]:
+    return ("being deleted",) if item.terminating else ()
+
+
+def _part_of(item: Object, cliqueset: PodCliqueSet) -> bool:
+    return _belongs(item, labels.PART_OF, cliqueset)
+
+
+def _belongs(item: Object, label: str, owner: Object) -> bool:
+    return Key(item.namespace, item.labels.get(label, "")) == owner.key
+
+
+def _owned(manifest: Manifest, gang: PodGang) -> bool:
+    references = manifest["metadata"].get("ownerReferences") or ()
+    return any(each.get("uid") == gang.uid for each in references)
+
+
+def _natural(item: Object) -> tuple[int, str]:
+    """`train-2` before `train-10`."""
+    return (len(item.name), item.name)
+
+
+def _manifest_order(manifest: Manifest) -> tuple[str, str]:
+    return (str(manifest.get("kind", "")), str(manifest["metadata"]["name"]))

@@ -1,0 +1,153 @@
+"""The tree of a set, drawn from given objects: what is where, and why a gang does not run."""
+
+from collections.abc import Sequence
+
+from grove.api import kinds, labels
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.cli.treeview import Node, World, as_manifest, forest, lines, why_not
+from grove.meta import Manifest
+from grove.testing import make
+
+SET = "train"
+GANG = "train-0"
+CLIQUE = "train-0-worker"
+
+
+def condition(type: str, status: str, message: str = "", reason: str = "Because") -> Manifest:
+    return {"type": type, "status": status, "reason": reason, "message": message}
+
+
+def gang(phase: str, *conditions: Manifest) -> PodGang:
+    manifest = make.gang_manifest(
+        GANG, {CLIQUE: 2}, labels={**labels.owned_by(SET), labels.SCHEDULER_BACKEND: "default"}
+    )
+    manifest["status"] = {"phase": phase, "conditions": list(conditions)}
+    return make.view(PodGang, manifest)
+
+
+def pod(name: str, *, node: str = "", gates: Sequence[str] = (), ready: bool = False) -> Manifest:
+    spec: Manifest = {"nodeName": node, "schedulingGates": [{"name": gate} for gate in gates]}
+    manifest = make.object_manifest(
+        kinds.PODS,
+        name,
+        spec,
+        labels={**labels.owned_by(SET), labels.POD_GANG: GANG, labels.POD_CLIQUE: CLIQUE},
+    )
+    manifest["status"] = {"phase": "Running" if ready else "Pending"}
+    if ready:
+        manifest["status"]["conditions"] = [condition("Ready", "True")]
+    return manifest
+
+
+def world(the_gang: PodGang, *pods: Manifest) -> World:
+    marks = {**labels.owned_by(SET), labels.POD_GANG: GANG}
+    cliqueset = make.object_manifest(kinds.CLIQUESETS, SET, {"replicas": 1, "template": {"cliques": []}})
+    cliqueset["status"] = {"observedGeneration": 1, "availableReplicas": 0, "scheduledReplicas": 0}
+    clique = make.object_manifest(
+        kinds.CLIQUES, CLIQUE, {"replicas": 2, "minAvailable": 2, "podSpec": {}}, labels=marks
+    )
+    podgroup: Manifest = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "train-0-m2", "ownerReferences": [{"uid": the_gang.uid}]},
+    }
+    foreign: Manifest = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "other", "ownerReferences": [{"uid": "another"}]},
+    }
+    return World(
+        [make.view(PodCliqueSet, cliqueset)],
+        [the_gang],
+        [make.view(PodClique, clique)],
+        [make.view(Pod, each) for each in pods],
+        [foreign, podgroup],
+    )
+
+
+def drawing(tree: Node, *, plain: bool = False) -> str:
+    return "\n".join(lines(tree, plain=plain))
+
+
+def test_a_running_gang_is_drawn_with_its_objects_cliques_and_nodes() -> None:
+    (tree,) = forest(world(gang("Running"), pod("a", node="n1", ready=True), pod("b", node="n2", ready=True)))
+    assert drawing(tree) == "\n".join(
+        [
+            "PodCliqueSet default/train  0 of 1 available  0 placed",
+            "└─ PodGang train-0  Running  2 of 2 pods placed  2 ready  needs 2  backend default",
+            "   ├─ PodGroup train-0-m2  scheduling.k8s.io/v1alpha2",
+            "   └─ PodClique train-0-worker  2 of 2 ready",
+            "      ├─ Pod a  Running  on n1",
+            "      └─ Pod b  Running  on n2",
+        ]
+    )
+
+
+def test_a_gang_that_cannot_be_placed_says_why_beside_itself() -> None:
+    stuck = gang(
+        "Pending",
+        condition("Initialized", "True"),
+        condition("Scheduled", "False", "0/4 nodes have\n enough GPUs"),
+        condition("Ready", "False", "0 of 2 ready"),
+    )
+    (tree,) = forest(world(stuck, pod("a"), pod("b")))
+    assert why_not(stuck) == ("not placed: 0/4 nodes have enough GPUs",)
+    shown = drawing(tree).splitlines()
+    position = next(index for index, line in enumerate(shown) if "PodGang" in line)
+    assert shown[position + 1].strip("│ ") == "why not: not placed: 0/4 nodes have enough GPUs"
+
+
+def test_a_gated_pod_says_behind_what() -> None:
+    waiting = gang("Pending", condition("Initialized", "False", "1 of 2 pods exist"))
+    (tree,) = forest(world(waiting, pod("a", gates=["scheduling.k8s.io/workload"])))
+    assert "Pod a  Gated  behind scheduling.k8s.io/workload" in drawing(tree)
+    assert why_not(waiting) == ("waits for its pods: 1 of 2 pods exist",)
+
+
+def test_the_cause_is_told_before_the_symptom() -> None:
+    broken = gang(
+        "Pending",
+        condition("Initialized", "False", "2 of 2 pods exist"),
+        condition("Scheduled", "False", "install KAI Scheduler", reason="PreconditionMissing"),
+    )
+    assert why_not(broken) == ("not handed to its scheduler: install KAI Scheduler",)
+
+
+def test_a_running_gang_still_tells_what_it_lost() -> None:
+    lossy = gang(
+        "Running",
+        condition("GangGuarantee", "False", "the cluster serves no gang API"),
+        condition("TranslationLoss", "True", "topology-preferred approximated"),
+    )
+    assert why_not(lossy) == (
+        "no gang guarantee: the cluster serves no gang API",
+        "cannot be expressed in full: topology-preferred approximated",
+    )
+
+
+def test_the_drawing_has_a_form_for_terminals_without_line_characters() -> None:
+    (tree,) = forest(world(gang("Running"), pod("a", node="n1", ready=True)))
+    shown = drawing(tree, plain=True)
+    assert shown.isascii()
+    assert "`- PodGang train-0" in shown
+
+
+def test_the_same_tree_is_data_for_programs() -> None:
+    (tree,) = forest(world(gang("Pending"), pod("a", node="n1", ready=True)))
+    data = as_manifest(tree)
+    (the_gang,) = data["children"]
+    assert (the_gang["phase"], the_gang["placed"], the_gang["minimum"]) == ("Pending", 1, 2)
+    assert the_gang["why"] == ["waits for its pods: nobody has said why yet"]
+    clique = the_gang["children"][1]
+    assert clique["children"] == [
+        {"kind": "Pod", "name": "a", "phase": "Running", "ready": True, "hostname": "", "node": "n1"}
+    ]
+
+
+def test_a_set_that_no_operator_has_seen_says_so() -> None:
+    manifest = make.object_manifest(kinds.CLIQUESETS, SET, {"replicas": 1, "template": {"cliques": []}})
+    (tree,) = forest(World([make.view(PodCliqueSet, manifest)]))
+    assert tree.why == ("no operator has looked at it yet",)
