@@ -40,9 +40,9 @@ _POINTERS = frozenset(
         *("privileged", "readOnlyRootFilesystem", "runAsNonRoot", "orphanDependents"),
         *("shareProcessNamespace", "hostUsers", "setHostnameAsFQDN", "immutable", "manualSelector"),
         *("minReplicas", "successfulJobsHistoryLimit", "failedJobsHistoryLimit", "startingDeadlineSeconds"),
-        *("publishNotReadyAddresses", "allocateLoadBalancerNodePorts", "ready", "serving", "terminating"),
-        *("attachRequired", "podInfoOnMount", "minReadySeconds", "timeoutSeconds", "port", "targetPort"),
-        *("globalDefault", "stabilizationWindowSeconds", "averageUtilization"),
+        *("allocateLoadBalancerNodePorts", "ready", "serving", "terminating"),
+        *("attachRequired", "podInfoOnMount", "timeoutSeconds", "port", "targetPort"),
+        *("stabilizationWindowSeconds", "averageUtilization"),
     }
 )
 # fmt: on
