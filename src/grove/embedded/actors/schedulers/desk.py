@@ -75,7 +75,14 @@ class Desk:
     """One scheduler's view of nodes and pods, and its pen."""
 
     def __init__(
-        self, client: ActorClient, clock: Clock, *, name: str, mirrors: Mirrors, tell_bound: bool = True
+        self,
+        client: ActorClient,
+        clock: Clock,
+        *,
+        name: str,
+        mirrors: Mirrors,
+        tell_bound: bool = True,
+        refused: str = "FailedScheduling",
     ) -> None:
         self.client = client
         self.clock = clock
@@ -86,6 +93,7 @@ class Desk:
         self.on_room: Callable[[], None] = lambda: None
         self.on_pod: Callable[[Manifest | None, Manifest | None], None] = lambda old, new: None
         self._tell_bound = tell_bound
+        self._refused = refused
         self._shapes: dict[Key, tuple[Manifest, PodShape]] = {}
         self._known: dict[PodShape, PodShape] = {}
 
@@ -169,7 +177,7 @@ class Desk:
         if same_condition(pod, wanted):
             return
         await self.patch_status(PODS, pod, {"conditions": [wanted]})
-        await self.events.write(pod, "FailedScheduling", refusal.message, kind="Warning")
+        await self.events.write(pod, self._refused, refusal.message, kind="Warning")
 
     async def _nominate(self, pod: Manifest, node: str) -> None:
         status = pod.get("status") or {}

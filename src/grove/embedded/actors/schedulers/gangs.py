@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from grove.embedded.actors.objects import Key
 from grove.embedded.actors.schedulers.placement import Diagnosis, Trial, domains
@@ -35,6 +35,8 @@ class Leaf:
     required: Keys = ()
     """Node labels whose values all members must share."""
     preferred: Keys = ()
+    present: Keys = ()
+    """Labels that a node must have to be considered at all, with whatever value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Branch:
     minimum: int
     required: Keys = ()
     preferred: Keys = ()
+    present: Keys = ()
 
 
 Group = Leaf | Branch
@@ -65,6 +68,8 @@ class Shortage:
     domain: tuple[str, ...] = ()
     """The domain that this shortage was seen in."""
     keys: Keys = ()
+    tally: tuple[tuple[tuple[str, ...], int, int], ...] = ()
+    """For each tried domain: how many of how many required pods it has room for."""
 
 
 @dataclass(slots=True)
@@ -115,6 +120,9 @@ class _Attempt:
 
     def fit(self, group: Group, within: frozenset[str] | None) -> Shortage | None:
         """None when the group has its minimum, in one domain if it demands one."""
+        if group.present:
+            labelled = domains(self.trial.ledger.nodes.values(), group.present, within).values()
+            within = frozenset(name for names in labelled for name in names)
         if group.required:
             return self._fit_in_one(group, group.required, within)
         return self._fit_preferring(group, within)
@@ -126,7 +134,10 @@ class _Attempt:
         if pinned:
             found = {values: names for values, names in found.items() if pinned <= names}
         first: Shortage | None = None
-        ranked = sorted(found.items(), key=lambda item: self._rank(group, item[1]))
+        rooms = {values: self._room(group, names) for values, names in found.items()}
+        wanted = _required_pods(group)
+        # Domains with room for everybody come first, the smallest of them before the roomy ones.
+        ranked = sorted(found.items(), key=lambda item: (-rooms[item[0]], len(item[1])))
         for values, names in ranked:
             mark = self.trial.mark()
             shortage = self._fit_preferring(group, names)
@@ -134,21 +145,22 @@ class _Attempt:
                 return None
             self.trial.undo(mark)
             first = first or _within(shortage, values, keys, len(found))
-        return first or Shortage(group.name, group.minimum, len(pinned), 0, keys=keys)
+        tally = tuple((v, min(room, wanted - 1), wanted) for v, room in rooms.items())
+        none = Shortage(group.name, group.minimum, len(pinned), 0, keys=keys)
+        return replace(first or none, tally=tally)
 
-    def _rank(self, group: Group, names: Collection[str]) -> tuple[int, int]:
-        """Domains that hold the whole group come first, the tightest of them before the roomy ones."""
+    def _room(self, group: Group, names: Collection[str]) -> int:
+        """How many of the waiting pods the nodes could take, shape by shape."""
+        ledger = self.trial.ledger
         room = 0
-        free = self.trial.ledger.free
-        wanted = Counter(pod.shape for leaf in leaves(group) for pod in leaf.pods)
-        for shape, count in wanted.items():
+        for shape, count in Counter(pod.shape for leaf in leaves(group) for pod in leaf.pods).items():
             fitting = sum(
-                min(free(n).get(r, 0) // v for r, v in shape.requests)
-                for n in names
-                if n in self.trial.ledger.nodes and self.trial.ledger.fits(shape, n)
+                min(ledger.free(name).get(what, 0) // need for what, need in shape.requests)
+                for name in names
+                if ledger.fits(shape, name)
             )
-            room += min(fitting, count) - count
-        return -room, len(names)
+            room += min(fitting, count)
+        return room
 
     def _fit_preferring(self, group: Group, within: frozenset[str] | None) -> Shortage | None:
         """Try the preferred level first; it is a wish, so failing there costs nothing."""
@@ -239,17 +251,11 @@ class _Attempt:
                 self.unfit[pod.key] = dead[pod.shape]
 
 
+def _required_pods(group: Group) -> int:
+    return sum(max(0, leaf.minimum - len(leaf.placed)) for leaf in leaves(group))
+
+
 def _within(shortage: Shortage, values: tuple[str, ...], keys: Keys, tried: int) -> Shortage:
     if shortage.domain:
         return shortage
-    return Shortage(
-        shortage.group,
-        shortage.minimum,
-        shortage.scheduled,
-        shortage.remaining,
-        shortage.pod,
-        shortage.diagnosis,
-        domains=tried,
-        domain=values,
-        keys=keys,
-    )
+    return replace(shortage, domains=tried, domain=values, keys=keys)

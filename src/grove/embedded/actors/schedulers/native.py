@@ -301,8 +301,11 @@ class NativeScheduler:
 
     def _hopeless(self, entity: Entity) -> bool:
         """Cheap look before the real one: pods of a large gang come, and lose their gates, one by one."""
-        if entity[0] == "pod" or self._minor == "1.35":
+        if entity[0] == "pod":
             return False
+        if self._minor == "1.35":
+            workload = self._workloads.get((entity[1], entity[2]))
+            return len(self._members.get(entity, ())) < self._permit.minimum(entity[1:], workload)
         gated = self._gated.get(entity, ())
         if self._minor == "1.37" and (gated or any(self._gated.get(e) for e in self._leaf_entities(entity))):
             return True

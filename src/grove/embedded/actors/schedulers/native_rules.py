@@ -103,14 +103,11 @@ class Permit:
 
     def decide(self, gang: tuple[str, ...], pods: Sequence[Manifest], workload: Manifest | None) -> Outcome:
         outcome = Outcome()
-        policy = self._policy(gang, workload)
-        if policy is None:
+        minimum = self.minimum(gang, workload)
+        if self._policy(gang, workload) is None or len(pods) < minimum:
             return outcome
         held = self.held.setdefault(gang, {})
         self._forget_gone(held, pods)
-        minimum = int((policy.get("gang") or {}).get("minCount") or 1) if policy.get("gang") else 0
-        if len(pods) < minimum:
-            return outcome
         trial = Trial(self._desk.ledger)
         for pod in waiting_pods(pod for pod in pods if key_of(pod) not in held):
             shape = self._desk.shape(pod)
@@ -123,6 +120,11 @@ class Permit:
                 outcome.waits = True
         self._release_if_whole(held, pods, minimum, outcome)
         return outcome
+
+    def minimum(self, gang: tuple[str, ...], workload: Manifest | None) -> int:
+        """minCount of the gang; 0 for the basic policy and for a gang that no Workload describes yet."""
+        policy = (self._policy(gang, workload) or {}).get("gang")
+        return int(policy.get("minCount") or 1) if policy else 0
 
     def expire(self, gang: tuple[str, ...], pods: Sequence[Manifest], after: str) -> Outcome:
         """The shared deadline passed: every pod that still waits gives its node back."""

@@ -116,11 +116,11 @@ class Ledger:
         return found
 
     def emptiness(self, shape: PodShape, node: NodeFacts) -> float:
-        """Mean free share of what the shape asks for: the emptiest node comes first."""
+        """Mean share that stays free of what the shape asks for: the emptiest node comes first."""
         free = self._free[node.name]
         shares = [
-            free.get(name, 0) / node.allocatable[name]
-            for name, _ in shape.requests
+            (free.get(name, 0) - value) / node.allocatable[name]
+            for name, value in shape.requests
             if node.allocatable.get(name)
         ]
         return sum(shares) / len(shares) if shares else 0.0
