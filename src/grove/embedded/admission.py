@@ -1,7 +1,7 @@
 """The admission that Kubernetes has built in: namespace lifecycle, limit ranges, resource quotas.
 
-Simple forms: container defaults and bounds of LimitRanges; hard limits on object counts and on summed requests and
-limits of a namespace. Priority classes are resolved by the pod's strategy.
+Simple forms: container defaults and bounds of LimitRanges; hard limits on object counts and on summed
+requests and limits of a namespace. Priority classes are resolved by the pod's strategy.
 """
 
 from __future__ import annotations

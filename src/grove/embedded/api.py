@@ -1,8 +1,9 @@
 """The verbs on objects: read, create, update, watch. No HTTP.
 
-A write goes through the same stations whatever its form: decode against the schema, metadata, kind strategy and
-defaults, mutating webhooks, validation, validating webhooks, field ownership, store. Patches are in
-`patching.py`, deletion in `deletion.py`, subresources with their own shape in `subresources.py`. Stored objects are never changed in place.
+A write goes through the same stations whatever its form: decode against the schema, metadata, kind strategy
+and defaults, mutating webhooks, validation, validating webhooks, field ownership, store. Patches are in
+`patching.py`, deletion in `deletion.py`, subresources with their own shape in `subresources.py`. Stored
+objects are never changed in place.
 """
 
 from __future__ import annotations
@@ -270,7 +271,8 @@ class API:
         *,
         applied: bool = False,
     ) -> Entry:
-        """Replaces an object or, with `options.subresource`, a part of it. `applied`: field owners are already right."""
+        """Replaces an object or, with `options.subresource`, a part of it. `applied`: field owners are
+        already right."""
         self.accept(resource, namespace, name, obj)
         home, new = self._incoming(resource, obj, options)
         entry = self.get(home, namespace, name)

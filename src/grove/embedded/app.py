@@ -1,7 +1,7 @@
 """Requests in, responses out: authentication, authorisation, faults, routing, and the log of all that.
 
-The same for requests that come over HTTPS and for those from inside the process. It decides nothing about objects;
-that is `api.py` and its neighbours.
+The same for requests that come over HTTPS and for those from inside the process. It decides nothing about
+objects; that is `api.py` and its neighbours.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from grove.embedded import crds, discovery, openapi
 from grove.embedded.api import API
-from grove.embedded.authentication import Authenticator
+from grove.embedded.authentication import Authenticator, service_account_user
 from grove.embedded.conversion import to_served
 from grove.embedded.deletion import Deletions
 from grove.embedded.errors import (
@@ -128,6 +128,8 @@ class App:
         trace = Trace(user=request.user.name if request.user else "")
         try:
             user = request.user or self.authenticator.user_of(request.headers.get("authorization", ""))
+            if "impersonate-user" in request.headers:
+                user = self._impersonated(request, user)
             trace.user = user.name
             response = await self._route(request, user, trace)
         except ApiError as error:
@@ -141,6 +143,18 @@ class App:
             response = reply(internal(f"{type(error).__name__}: {error}").to_status(), 500)
         self._log(request, trace, response.status)
         return response
+
+    def _impersonated(self, request: Request, user: User) -> User:
+        """The user that the caller wants to act as (`kubectl --as`), when it may."""
+        name = request.headers["impersonate-user"]
+        self.authorizer.check(user, Attributes(verb="impersonate", resource="users", name=name))
+        groups = [group.strip() for group in request.headers.get("impersonate-group", "").split(",")]
+        for group in filter(None, groups):
+            self.authorizer.check(user, Attributes(verb="impersonate", resource="groups", name=group))
+        if name.startswith("system:serviceaccount:") and not any(groups):
+            namespace, _, account = name.removeprefix("system:serviceaccount:").partition(":")
+            return service_account_user(namespace, account)
+        return User(name, (*filter(None, groups), "system:authenticated"))
 
     def _log(self, request: Request, trace: Trace, status: int) -> None:
         entry = Logged(

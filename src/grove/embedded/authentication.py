@@ -1,7 +1,7 @@
 """Who a bearer token belongs to: the administrator's token, configured tokens, and ServiceAccount tokens.
 
-ServiceAccount tokens are issued through the `token` subresource, signed with a key of this cluster, and valid while
-the account exists and the token has not expired. Anonymous requests are refused.
+ServiceAccount tokens are issued through the `token` subresource, signed with a key of this cluster, and
+valid while the account exists and the token has not expired. Anonymous requests are refused.
 """
 
 from __future__ import annotations

@@ -324,6 +324,8 @@ class EmbeddedCluster:
 
     def restore(self, snapshot: ClusterSnapshot) -> None:
         """Goes back to a snapshot; open watches end with 410."""
+        if self._journal is not None:
+            raise RuntimeError("a cluster with a data directory cannot be restored; fork it instead")
         for crd in self.api.all_of(crds.GROUP, crds.PLURAL):
             self.catalog.withdraw(crd["metadata"]["name"])
         self.store.restore(snapshot.store)

@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition adds to the server: kinds with their schema, columns, scale and selectable fields.
+"""What a CustomResourceDefinition adds to the server: kinds with schema, columns, scale, selectable fields.
 
 Turns a CRD into `Definition`s and writes the CRD's status; serving them is `catalog.py`'s business. Pure.
 """
@@ -16,7 +16,7 @@ PLURAL = "customresourcedefinitions"
 AGE_COLUMN: Manifest = {
     "name": "Age",
     "type": "date",
-    "description": "CreationTimestamp is a timestamp representing the server time when this object was created.",
+    "description": "When the object was created.",
     "jsonPath": ".metadata.creationTimestamp",
 }
 

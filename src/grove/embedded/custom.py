@@ -1,7 +1,7 @@
 """The life of custom kinds: a CRD is checked, served once stored, and takes its objects along when it goes.
 
-Also what a changed schema does to objects that are already stored: they are read with the new defaults and without
-fields that no longer exist, at an unchanged resourceVersion.
+Also what a changed schema does to objects that are already stored: they are read with the new defaults and
+without fields that no longer exist, at an unchanged resourceVersion.
 """
 
 from __future__ import annotations

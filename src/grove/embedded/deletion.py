@@ -1,7 +1,7 @@
 """Deleting objects: preconditions, grace, finalizers, propagation, whole collections.
 
-An object goes at once when nothing keeps it; otherwise it is marked and goes with the write that removes the last
-thing that keeps it (`api.finished`). Dependents are the garbage collector's business.
+An object goes at once when nothing keeps it; otherwise it is marked and goes with the write that removes
+the last thing that keeps it (`api.finished`). Dependents are the garbage collector's business.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ class Deletions:
             ("ResourceVersion", options.resource_version, meta["resourceVersion"]),
         ):
             if wanted and wanted != actual:
-                why = f"Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {actual}"
+                why = (
+                    f"Precondition failed: {label} in precondition: {wanted}, "
+                    f"{label} in object meta: {actual}"
+                )
                 raise conflict(home, meta["name"], why)
 
     def _marked(
@@ -91,7 +94,8 @@ class Deletions:
         return marked
 
     def _finalizers(self, home: ResourceType, meta: Manifest, options: DeleteOptions) -> list[str]:
-        """The finalizers that a propagation policy leaves; background deletion takes the others' marks away."""
+        """The finalizers that a propagation policy leaves; background deletion takes the others' marks
+        away."""
         kept = list(meta.get("finalizers") or ())
         if options.policy:
             wanted = _FINALIZER.get(options.policy)

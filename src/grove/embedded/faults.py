@@ -1,7 +1,8 @@
 """Scripted misfortune: what a test lets go wrong, where, and how often.
 
-A `Faults` value is a list of `Fault`s and a seed. The app asks it before and after each request and for each watch;
-it answers from the script alone, so a run with the same seed and the same requests fails in the same places.
+A `Faults` value is a list of `Fault`s and a seed. The app asks it before and after each request and for
+each watch; it answers from the script alone, so a run with the same seed and the same requests fails in the
+same places.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class Fault:
     """One thing that goes wrong. Empty selectors match everything; `*` patterns are understood."""
 
     action: str
-    """conflict, gone, throttle, error, lose (no answer), drop, stall, delay: the last three are for watches."""
+    """conflict, gone, throttle, error, lose (no answer), drop, stall, delay: the last three are for
+    watches."""
     verb: str = ""
     resource: str = ""
     user: str = ""
@@ -115,5 +117,6 @@ def strike(fault: Fault, resource: str, name: str) -> None:
         case "lose":
             raise ConnectionLost
     raise ValueError(
-        f"unknown fault action {fault.action!r}; choose conflict, gone, throttle, error, lose, drop, stall or delay"
+        f"unknown fault action {fault.action!r}; choose conflict, gone, throttle, error, lose, drop, stall "
+        "or delay"
     )

@@ -77,7 +77,7 @@ class HttpServer:
             method=http.method,
             path=http.path,
             query=dict(http.query),
-            headers={name.lower(): value for name, value in http.headers.items()},
+            headers=_headers(http),
             body=await _read(http),
         )
         try:
@@ -89,6 +89,15 @@ class HttpServer:
         if isinstance(response.body, bytes):
             return _whole(response, response.body)
         return await _stream(http, response, response.body)
+
+
+def _headers(http: web.BaseRequest) -> dict[str, str]:
+    """Headers by lower-case name; one that comes several times is joined, as HTTP allows."""
+    headers: dict[str, str] = {}
+    for name, value in http.headers.items():
+        key = name.lower()
+        headers[key] = f"{headers[key]},{value}" if key in headers else value
+    return headers
 
 
 async def _read(http: web.BaseRequest) -> bytes:

@@ -1,7 +1,8 @@
 """Keeps a cluster's objects on disk so that it can be stopped and started again.
 
-An SQLite file in WAL mode, written behind in small batches: a crash of the process may lose the last moments, a
-clean stop loses nothing. Kept are the objects, not the history: after a restart every watch must list again.
+An SQLite file in WAL mode, written behind in small batches: a crash of the process may lose the last
+moments, a clean stop loses nothing. Kept are the objects, not the history: after a restart every watch must
+list again.
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ def write_kubeconfig(path: Path, content: Manifest) -> None:
     """Writes the file with mode 0600, atomically; FileExistsError when it holds another cluster."""
     if path.exists() and not _is_ours(path):
         raise FileExistsError(
-            f"{path} already describes another cluster; choose another file for the embedded cluster's kubeconfig"
+            f"{path} already describes another cluster; choose another file for the kubeconfig of the "
+            "embedded cluster"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -44,7 +45,7 @@ def write_kubeconfig(path: Path, content: Manifest) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             os.fchmod(file.fileno(), 0o600)
             yaml.safe_dump(content, file, sort_keys=False)
-        os.replace(temporary, path)
+        Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

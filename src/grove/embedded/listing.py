@@ -1,7 +1,8 @@
 """Pages of objects: consistent across pages, resumable by an opaque token that the server need not remember.
 
-A token names a revision and the last key shown; the store rebuilds the table as it was then. When the store has
-forgotten that revision the answer is 410 with a token that continues from the same key in the current state.
+A token names a revision and the last key shown; the store rebuilds the table as it was then. When the store
+has forgotten that revision the answer is 410 with a token that continues from the same key in the current
+state.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from grove.embedded.options import ListOptions
 from grove.embedded.store import Entry, ObjectKey, Predicate, Store, TableKey
 
 TOO_OLD = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-    "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
-    "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
-    "modified, or deleted between the time the first chunk was returned and now may show up in the list."
+    "The provided continue parameter is too old to display a consistent list result. You can start a new "
+    "list without the continue parameter, or use the continue token in this response to retrieve the remainder of "
+    "the results. Continuing with the provided token results in an inconsistent list - objects that were "
+    "created, modified, or deleted between the time the first chunk was returned and now may show up in the "
+    "list."
 )
 LATEST = -1
 
@@ -98,11 +100,13 @@ def _wanted(options: ListOptions) -> int:
         raise bad_request(f'resourceVersionMatch: Unsupported value: "{match}"')
     if match and not text:
         raise bad_request(
-            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is "
+            "provided"
         )
     if match == "Exact" and text == "0":
         raise bad_request(
-            'resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            'resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for '
+            'resourceVersion "0"'
         )
     if text and not text.isdigit():
         raise bad_request(f'resourceVersion: Invalid value: "{text}": must be a whole number')

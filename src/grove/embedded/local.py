@@ -1,7 +1,7 @@
 """How callers inside the process reach the API server: through its public verbs, without sockets.
 
-`ActorClient` is what an actor needs, so that it can also be run over HTTP against another API server; `LocalClient`
-fulfils it around an `App`. Objects that come back are the caller's own copies.
+`ActorClient` is what an actor needs, so that it can also be run over HTTP against another API server;
+`LocalClient` fulfils it around an `App`. Objects that come back are the caller's own copies.
 """
 
 from __future__ import annotations

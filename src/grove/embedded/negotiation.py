@@ -1,7 +1,7 @@
 """What a client sends and wants back: request bodies decoded, representations chosen.
 
-JSON, YAML and protobuf come in; JSON goes out, as objects, tables or metadata only. Duplicate keys are found only
-when the body is not what our encoder would have written, because finding them is slow.
+JSON, YAML and protobuf come in; JSON goes out, as objects, tables or metadata only. Duplicate keys are
+found only when the body is not what our encoder would have written, because finding them is slow.
 """
 
 from __future__ import annotations

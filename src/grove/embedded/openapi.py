@@ -1,7 +1,7 @@
 """The OpenAPI v3 documents that kubectl needs for apply, diff and explain.
 
-One index and one document per group and version: paths with the operations that a client looks up, and the schemas
-of the kinds with everything that they refer to. No OpenAPI v2.
+One index and one document per group and version: paths with the operations that a client looks up, and the
+schemas of the kinds with everything that they refer to. No OpenAPI v2.
 """
 
 from __future__ import annotations

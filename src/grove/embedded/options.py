@@ -1,4 +1,5 @@
-"""What a request asks besides the object: options of writes, deletions, lists and watches, read from the query."""
+"""What a request asks besides the object: options of writes, deletions, lists and watches, read from the
+query."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Patches of the four kinds, turned into creates and updates.
 
-Merge, JSON and strategic patches change the live object; an apply merges by field ownership and may create. A patch
-that lost a race is tried again on the new state, unless it named the state it was made for.
+Merge, JSON and strategic patches change the live object; an apply merges by field ownership and may create.
+A patch that lost a race is tried again on the new state, unless it named the state it was made for.
 """
 
 from __future__ import annotations

@@ -65,7 +65,8 @@ class Representation:
         return reply(body)
 
     def _list(self, resource: ResourceType, page: Page) -> bytes:
-        """A list from the stored bytes; items of built-in kinds carry no apiVersion and kind, as in Kubernetes."""
+        """A list from the stored bytes; items of built-in kinds carry no apiVersion and kind, as in
+        Kubernetes."""
         if resource.stored_as:
             items = [encode(conversion.to_served(resource, entry.obj)) for entry in page.entries]
         else:

@@ -1,7 +1,7 @@
 """Label and field selectors, compiled to predicates over objects.
 
-Understands what `labelSelector` and `fieldSelector` may say in a query. Which fields a kind can be selected by is a
-table here for built-in kinds and comes from the CRD for custom ones.
+Understands what `labelSelector` and `fieldSelector` may say in a query. Which fields a kind can be selected
+by is a table here for built-in kinds and comes from the CRD for custom ones.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ def _checked(key: str, values: Iterable[str]) -> str:
 
 
 def field_predicate(text: str, resource: ResourceType, selectable: Iterable[str] = ()) -> Predicate | None:
-    """The predicate of a field selector; `selectable` are the paths that a CRD allows besides name and namespace."""
+    """The predicate of a field selector; `selectable` are the paths that a CRD allows besides name and
+    namespace."""
     allowed = {"metadata.name", "metadata.namespace", *selectable}
     allowed |= FIELDS.get((resource.group, resource.plural), frozenset())
     tests: list[tuple[list[str], str, str, bool]] = []
@@ -169,7 +170,8 @@ def both(first: Predicate | None, second: Predicate | None) -> Predicate | None:
 
 
 def matches_label_selector(selector: Manifest | None, labels: Manifest) -> bool:
-    """Whether labels satisfy a metav1.LabelSelector; an absent selector matches nothing, an empty one everything."""
+    """Whether labels satisfy a metav1.LabelSelector; an absent selector matches nothing, an empty one
+    everything."""
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):

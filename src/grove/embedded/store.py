@@ -1,9 +1,10 @@
 """Where the objects are: one global revision, a table per resource, and a ring of past events per table.
 
-Objects are immutable once stored: a write replaces the whole object, and whoever reads must not change what it
-got. Each object is serialised once, when it is written; lists and watch frames reuse those bytes. The ring
-carries the previous object of every event, so a table can be shown as it was at any revision that the ring still
-covers: that is what makes list paging consistent and watches resumable. Knows no HTTP and no kinds.
+Objects are immutable once stored: a write replaces the whole object, and whoever reads must not change what
+it got. Each object is serialised once, when it is written; lists and watch frames reuse those bytes. The
+ring carries the previous object of every event, so a table can be shown as it was at any revision that the
+ring still covers: that is what makes list paging consistent and watches resumable. Knows no HTTP and no
+kinds.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class Event:
         self._frames: dict[str, bytes] = {}
 
     def frame(self, kind: str) -> bytes:
-        """The event as JSON, under the type that the watcher's selector makes of it; built once for all watchers."""
+        """The event as JSON, under the type that the watcher's selector makes of it; built once for all
+        watchers."""
         found = self._frames.get(kind)
         if found is None:
             raw = self.entry.raw if kind == self.type or kind != "DELETED" else encode(self.object_for(kind))
@@ -73,7 +75,8 @@ def _at_revision(obj: Manifest, revision: int) -> Manifest:
 
 
 class Watcher:
-    """One consumer of a table's events, with its own buffer; a consumer that falls too far behind is cut off."""
+    """One consumer of a table's events, with its own buffer; a consumer that falls too far behind is cut
+    off."""
 
     __slots__ = ("_limit", "_wake", "buffer", "closed", "error", "namespace", "predicate", "since")
 
@@ -179,7 +182,8 @@ class Table:
         return [(key, entries[key]) for key in keys[start:end]]
 
     def as_of(self, revision: int) -> list[tuple[ObjectKey, Entry]]:
-        """The objects as they were at a revision, by undoing the events since; 410 when the ring forgot them."""
+        """The objects as they were at a revision, by undoing the events since; 410 when the ring forgot
+        them."""
         if revision < self.compacted:
             raise gone(f"The resourceVersion for the provided list is too old: {revision} ({self.compacted})")
         found = self._past.get(revision)
@@ -300,10 +304,6 @@ class Store:
                 for watcher in list(table.watchers):
                     watcher.close(error)
 
-    def drop_table(self, key: TableKey) -> None:
-        """Forgets a resource whose definition is gone; its objects must have been removed before."""
-        self.end_watches(key)
-
     def load(self, key: TableKey, obj: Manifest, raw: bytes, revision: int) -> None:
         """Puts back an object that a journal kept, without an event."""
         meta = obj["metadata"]
@@ -324,7 +324,7 @@ class Store:
         self._tables = {key: table.copy() for key, table in snapshot.tables.items()}
 
     def fork(self) -> Store:
-        """A second store with the same objects and history; what happens in one does not show in the other."""
+        """A second store with the same objects and history; from now on each goes its own way."""
         twin = Store(ring=self._ring, watch_buffer=self._watch_buffer)
         twin._origin = self._origin
         twin.restore(self.snapshot())

@@ -1,7 +1,8 @@
 """Watch responses: a stream of JSON frames from a watcher.
 
-Frames are built once per event and shared by all watchers that want plain objects in the stored version; tables,
-metadata and other versions are built per watcher. Ends by timeout, by the client, or when the watcher is closed.
+Frames are built once per event and shared by all watchers that want plain objects in the stored version;
+tables, metadata and other versions are built per watcher. Ends by timeout, by the client, or when the
+watcher is closed.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ class WatchStream:
         return obj
 
     def _bookmark(self, annotations: dict[str, str] | None = None) -> bytes:
-        """Tells the client how far it is; only sent when nothing is pending, so nothing before it is missing."""
+        """Tells the client how far it is; only sent when nothing is pending, so nothing before it is
+        missing."""
         meta: Manifest = {"resourceVersion": str(self.api.store.revision), "creationTimestamp": None}
         if annotations:
             meta["annotations"] = annotations

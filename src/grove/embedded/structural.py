@@ -33,6 +33,11 @@ _UNSUPPORTED = (
     "patternProperties",
     "$ref",
 )
+_SUPPORTED = '"array", "boolean", "integer", "number", "object", "string"'
+_MAP_KEY_RULE = (
+    "Required value: this property is in x-kubernetes-list-map-keys, so it must have a default or be a "
+    "required property"
+)
 _TYPES = frozenset({"object", "array", "string", "integer", "number", "boolean"})
 
 
@@ -103,7 +108,7 @@ def _schema_errors(schema: Manifest, where: str) -> Iterator[Cause]:
             yield Cause(f"{where}.{word}", _FORBIDDEN, f"Forbidden: {word} is not supported")
     kind = schema.get("type")
     if kind is not None and kind not in _TYPES:
-        message = f'Unsupported value: "{kind}": supported values: "array", "boolean", "integer", "number", "object", "string"'
+        message = f'Unsupported value: "{kind}": supported values: {_SUPPORTED}'
         yield Cause(f"{where}.type", "FieldValueNotSupported", message)
     if schema.get("properties") and schema.get("additionalProperties") not in (None, False):
         message = "Forbidden: additionalProperties and properties are mutual exclusive"
@@ -150,7 +155,7 @@ def _list_errors(schema: Manifest, where: str) -> Iterator[Cause]:
                 message = f'Invalid value: "{key}": must be a property of the items'
                 yield Cause(f"{where}.x-kubernetes-list-map-keys", _INVALID, message)
             elif key not in required and "default" not in child:
-                message = "Required value: this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+                message = _MAP_KEY_RULE
                 yield Cause(f"{where}.items.properties[{key}].default", _REQUIRED, message)
     elif keys:
         message = 'Forbidden: must be empty if x-kubernetes-list-type is not "map"'

@@ -87,7 +87,8 @@ class Subresources:
         obj = self._api.get(pods, namespace, name).obj
         uid = (binding.get("metadata") or {}).get("uid")
         if uid and uid != obj["metadata"]["uid"]:
-            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {obj['metadata']['uid']}"
+            actual = obj["metadata"]["uid"]
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {actual}"
             raise conflict(pods, name, why)
         bound = bind_pod(obj, binding, self._api.context(pods, options))
         if bound["metadata"].get("generation"):
@@ -130,7 +131,8 @@ class Subresources:
                 raise _would_violate(budget["metadata"]["name"], needed, healthy)
 
     def log_of(self, namespace: str, name: str, *, container: str, tail: int | None) -> str:
-        """What a container wrote, as the kubelet's annotation says; one plausible line when it says nothing."""
+        """What a container wrote, as the kubelet's annotation says; one plausible line when it says
+        nothing."""
         pod = self._api.get(self._pods(), namespace, name).obj
         names = [c["name"] for c in [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]]
         chosen = container or pod["spec"]["containers"][0]["name"]
