@@ -455,3 +455,32 @@ def test_a_webhook_configuration_must_say_what_it_speaks() -> None:
         "webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun",
         "webhooks[0].admissionReviewVersions: Required value: must specify one of v1, v1beta1",
     ]
+
+
+def test_a_volume_claim_waits_for_its_volume() -> None:
+    ctx = context("v1", "PersistentVolumeClaim")
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    obj, problems = created(named(spec=spec), ctx)
+    assert (obj["status"], obj["spec"]["volumeMode"], problems) == ({"phase": "Pending"}, "Filesystem", [])
+    assert created(named(spec={}), ctx)[1] == [
+        "spec.accessModes: Required value",
+        "spec.resources[storage]: Required value",
+    ]
+
+
+def test_a_role_binding_keeps_its_role() -> None:
+    ctx = context("rbac.authorization.k8s.io/v1", "RoleBinding")
+    old, problems = created(
+        named(roleRef={"kind": "Role", "name": "r"}, subjects=[{"kind": "User", "name": "ann"}]), ctx
+    )
+    assert (problems, old["subjects"][0]["apiGroup"]) == ([], "rbac.authorization.k8s.io")
+    (problem,) = updated(old, {**old, "roleRef": {"kind": "Role", "name": "other"}}, ctx)
+    assert problem.endswith("cannot change roleRef")
+
+
+def test_immutable_data_stays() -> None:
+    ctx = context("v1", "ConfigMap")
+    old, _ = created(named(data={"a": "1"}, immutable=True), ctx)
+    assert updated(old, {**old, "data": {"a": "2"}}, ctx) == [
+        "data: Forbidden: field is immutable when `immutable` is set"
+    ]

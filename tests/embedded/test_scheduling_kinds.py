@@ -19,12 +19,6 @@ VERSIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
 GANG = {"gang": {"minCount": 2}}
 
 
-class Gated(Context):
-    """A context in which only some feature gates are on."""
-
-    features: frozenset[str] = frozenset()
-
-
 def context(
     minor: str,
     kind: str,
@@ -36,7 +30,7 @@ def context(
     resource = Registry(minor).by_kind(f"scheduling.k8s.io/{version or VERSIONS[minor]}", kind)
     assert resource is not None
     by_name = {found["metadata"]["name"]: found for found in objects}
-    made = (Context if gates is None else Gated)(
+    return Context(
         resource=resource,
         now="2026-01-01T00:00:00Z",
         user=ADMIN,
@@ -44,10 +38,8 @@ def context(
         find=lambda group, plural, namespace, name: by_name.get(name),
         all_of=lambda group, plural, namespace: [],
         new_cluster_ip=lambda: "",
+        features=gates,
     )
-    if gates is not None:
-        object.__setattr__(made, "features", gates)
-    return made
 
 
 def created(spec: Manifest, ctx: Context) -> tuple[Manifest, list[str]]:

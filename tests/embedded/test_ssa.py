@@ -6,8 +6,11 @@ import copy
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from grove.embedded.errors import ApiError
+from grove.embedded.fieldsets import Tree, difference, intersection, paths, union
 from grove.embedded.schema import builtin_schema, custom_schema
 from grove.embedded.ssa import apply, track
 
@@ -257,3 +260,48 @@ def test_an_owner_list_that_the_client_sends_is_taken_as_it_is() -> None:
     new["metadata"]["managedFields"][0]["manager"] = "renamed"
     track(live, new, manager="u", schema=CONFIG_MAP, now="t")
     assert list(owners(new)) == [("renamed", "Apply")]
+
+
+PATHS = st.frozensets(
+    st.lists(st.sampled_from(["f:a", "f:b", "f:c"]), min_size=1, max_size=3).map(tuple), max_size=8
+)
+
+
+def tree(members: frozenset[tuple[str, ...]]) -> Tree:
+    """The FieldsV1 tree of some paths."""
+    result: Tree = {}
+    for path in members:
+        branch: Tree = {path[-1]: {}}
+        for element in reversed(path[:-1]):
+            branch = {element: branch}
+        result = union(result, branch)
+    return result
+
+
+@given(PATHS, PATHS)
+def test_field_sets_obey_the_laws_of_sets(
+    left: frozenset[tuple[str, ...]], right: frozenset[tuple[str, ...]]
+) -> None:
+    a, b = tree(left), tree(right)
+    assert set(paths(a)) == left
+    assert set(paths(union(a, b))) == left | right
+    assert set(paths(difference(a, b))) == left - right
+    assert set(paths(intersection(a, b))) == left & right
+
+
+VALUES = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["1", "2"]), max_size=3)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["x", "y"]), VALUES), min_size=1, max_size=6))
+def test_after_forced_applies_the_object_is_what_its_owners_last_applied(
+    history: list[tuple[str, dict[str, str]]],
+) -> None:
+    live: Manifest | None = None
+    for manager, values in history:
+        live = applied(live, config_map(**values), manager, force=True)
+        before = copy.deepcopy(live)
+        assert applied(live, config_map(**values), manager) == before
+        assert all((live.get("data") or {})[key] == value for key, value in values.items())
+    assert live is not None
+    owned = {path[1][2:] for entry in owners(live).values() for path in paths(entry) if len(path) == 2}
+    assert set(live.get("data") or {}) == owned

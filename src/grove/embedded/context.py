@@ -28,3 +28,5 @@ class Context:
     new_cluster_ip: Callable[[], str]
     subresource: str = ""
     dry_run: bool = False
+    features: frozenset[str] | None = None
+    """The feature gates that are on; None means all that the gang API knows."""

@@ -208,8 +208,9 @@ def apply(
         for entry in entries.values():
             others = others if entry is last else union(others, entry.fields)
         stale = difference(last.fields, union(fields, others))
-        merged = copy.deepcopy(merged)
-        _prune(merged, node, stale, union(fields, others))
+        if stale:
+            merged = copy.deepcopy(merged)
+            _prune(merged, node, stale, union(fields, others))
     same = last is not None and last.fields == fields and last.api_version == version
     time = last.time if last is not None and same else now
     entries[identity] = _Entry(manager, "Apply", version, time, subresource, fields)

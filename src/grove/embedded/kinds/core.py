@@ -176,6 +176,22 @@ def _frozen_data_errors(new: Manifest, old: Manifest) -> list[Cause]:
     ]
 
 
+class VolumeClaimStrategy(Strategy):
+    def prepare_create(self, obj: Manifest, ctx: Context) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+    def default(self, obj: Manifest, ctx: Context) -> None:
+        super().default(obj, ctx)
+        fill(obj.setdefault("spec", {}), volumeMode="Filesystem")
+
+    def validate_create(self, obj: Manifest, ctx: Context) -> list[Cause]:
+        spec = obj["spec"]
+        causes = [] if spec.get("accessModes") else [required("spec.accessModes")]
+        if "storage" not in ((spec.get("resources") or {}).get("requests") or {}):
+            causes.append(required("spec.resources[storage]"))
+        return causes
+
+
 class PriorityClassStrategy(Strategy):
     def default(self, obj: Manifest, ctx: Context) -> None:
         super().default(obj, ctx)
@@ -322,6 +338,7 @@ STRATEGIES: dict[tuple[str, str], Strategy] = {
     ("", "Service"): ServiceStrategy(),
     ("", "Secret"): SecretStrategy(),
     ("", "ConfigMap"): ConfigMapStrategy(),
+    ("", "PersistentVolumeClaim"): VolumeClaimStrategy(),
     ("", "Event"): EventStrategy(),
     ("events.k8s.io", "Event"): EventStrategy(),
     ("coordination.k8s.io", "Lease"): LeaseStrategy(),

@@ -54,8 +54,7 @@ _GATED_136 = dict.fromkeys(("disruptionMode", "priorityClassName", "priority"), 
 
 def enabled(ctx: Context, gate: str) -> bool:
     """Whether a feature gate is on; a context that names none has them all."""
-    features: frozenset[str] | None = getattr(ctx, "features", None)
-    return features is None or gate in features
+    return ctx.features is None or gate in ctx.features
 
 
 def _drop_disabled(spec: Manifest, old: Manifest | None, ctx: Context) -> None:
