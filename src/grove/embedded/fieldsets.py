@@ -17,6 +17,8 @@ from grove.embedded.schema_nodes import OPAQUE, Node
 Tree = dict[str, Any]
 Path = tuple[str, ...]
 SELF = "."
+LEAF: Tree = {}
+"""The one empty tree that all walks below share: a cluster of pods has millions of leaves."""
 _PRESENT_BUILTIN = frozenset(
     {"metadata", "spec", "status", "template", "strategy", "updateStrategy", "jobTemplate"}
 )
@@ -144,10 +146,10 @@ def applied_fields(value: Any, node: Node) -> Tree:
         return {f"f:{name}": applied_fields(item, child_of(node, name)) for name, item in value.items()}
     if type(value) is list and node.list_type == "map":
         below = node.items or OPAQUE
-        return {item_element(item, node): {SELF: {}, **applied_fields(item, below)} for item in value}
+        return {item_element(item, node): {SELF: LEAF, **applied_fields(item, below)} for item in value}
     if type(value) is list and node.list_type == "set":
-        return {value_element(item): {} for item in value}
-    return {}
+        return {value_element(item): LEAF for item in value}
+    return LEAF
 
 
 def added_fields(value: Any, node: Node) -> Tree:
@@ -159,10 +161,10 @@ def added_fields(value: Any, node: Node) -> Tree:
         items = node.items or OPAQUE
         below = {item_element(item, node): added_fields(item, items) for item in value}
     elif type(value) is list and node.list_type == "set":
-        below = {value_element(item): {} for item in value}
+        below = {value_element(item): LEAF for item in value}
     else:
-        return {}
-    return {SELF: {}, **below} if below else {}
+        return LEAF
+    return {SELF: LEAF, **below} if below else LEAF
 
 
 def created_fields(value: Any, node: Node, *, builtin: bool) -> Tree:
@@ -171,7 +173,7 @@ def created_fields(value: Any, node: Node, *, builtin: bool) -> Tree:
     if type(value) is list and node.list_type == "map":
         return {item_element(item, node): added_fields(item, node.items or OPAQUE) for item in value}
     if type(value) is not dict or node.atomic:
-        return {}
+        return LEAF
     tree: Tree = {}
     for name, item in value.items():
         child = child_of(node, name)
@@ -242,6 +244,6 @@ def _compare_items(old: list[Any], new: list[Any], node: Node) -> Change:
 
 def _compare_values(old: list[Any], new: list[Any]) -> Change:
     before, after = {value_element(item) for item in old}, {value_element(item) for item in new}
-    changed: Tree = {element: {} for element in after - before}
-    gone: Tree = {element: {} for element in before - after}
+    changed: Tree = dict.fromkeys(after - before, LEAF)
+    gone: Tree = dict.fromkeys(before - after, LEAF)
     return changed or None, gone or None
