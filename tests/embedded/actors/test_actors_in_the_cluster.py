@@ -197,6 +197,24 @@ def test_two_owners_a_dangling_one_and_one_of_another_namespace() -> None:
     inside(scenario)
 
 
+def test_the_dependents_of_a_custom_resource_go_with_it_by_default() -> None:
+    path = "/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups"
+
+    async def scenario(client: LocalClient) -> None:
+        owner = await client.create(path, group())
+        body = owned("child", owner)
+        reference = body["metadata"]["ownerReferences"][0]
+        reference |= {"apiVersion": owner["apiVersion"], "kind": owner["kind"]}
+        await client.create(CM, body)
+        await passes(2)
+        assert not await is_gone(client, f"{CM}/child")
+        await client.delete(f"{path}/g")
+        await passes(2)
+        assert await is_gone(client, f"{CM}/child")
+
+    inside(scenario)
+
+
 def test_a_namespace_ends_with_everything_in_it() -> None:
     async def scenario(client: LocalClient) -> None:
         await client.create("/api/v1/namespaces", {"metadata": {"name": "ns"}})

@@ -298,6 +298,17 @@ def test_a_refused_binding_is_tried_again() -> None:
     assert set(bound(server)) == {"p0", "p1"}
 
 
+def test_a_group_that_cannot_be_read_does_not_stop_the_others() -> None:
+    async def scenario(server: FakeServer) -> None:
+        broken = member("1.36", "broken", group="odd")
+        broken["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "lots"
+        await add(server, node("n1"), gang("1.36", 1, name="odd"), broken)
+        await add(server, gang("1.36", 2), *members("1.36", 2))
+        await passes(5)
+
+    assert set(bound(play(scenario, scheduler("1.36")))) == {"p0", "p1"}
+
+
 def test_an_unschedulable_gang_causes_no_further_writes_while_nothing_changes() -> None:
     async def scenario(server: FakeServer) -> None:
         await add(server, node("n1", cpu="2"), gang("1.37", 2), *members("1.37", 2))

@@ -67,6 +67,8 @@ class Life:
     stopping: float | None = None
     failures: int = 0
     restart: float | None = None
+    over: bool = False
+    """Its end is reported; the mirror may not have heard of it yet."""
     log: list[str] = field(default_factory=list)
 
 
@@ -185,6 +187,8 @@ class Kubelet:
             life.log.append(f"{stamp} {container['name']} started on {node_of(pod)}")
 
     async def _live(self, pod: Manifest, node: Manifest, life: Life) -> float | None:
+        if life.over:
+            return None
         now = asyncio.get_running_loop().time()
         if life.restart is not None:
             if now < life.restart:
@@ -208,7 +212,8 @@ class Kubelet:
         life.log.append(f"{stamp} exited with code {code}")
         policy = pod["spec"].get("restartPolicy") or "Always"
         if policy == "Never" or (policy == "OnFailure" and code == 0):
-            await self._report(pod, pod_status.ended(pod, stamp, end=end, restarts=life.failures))
+            status = pod_status.ended(pod, stamp, end=end, restarts=life.failures)
+            life.over = await self._report(pod, status)
             return None
         pause = min(FIRST_CRASH_PAUSE * 2 ** min(life.failures, 10), LONGEST_CRASH_PAUSE)
         life.failures += 1

@@ -72,6 +72,10 @@ class Mirror:
                 log.debug("watch broke", extra={"resource": self.resource.plural, "why": error.message})
             except (OSError, TimeoutError) as error:
                 log.debug("watch broke", extra={"resource": self.resource.plural, "why": str(error)})
+            except Exception:
+                # Whatever a client raises, a mirror that stopped would leave its actor blind for good.
+                log.exception("watch failed", extra={"resource": self.resource.plural})
+                self._version = ""
             # Also after an empty stream: a server that ends watches at once must not make us spin.
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)

@@ -9,6 +9,7 @@ evicts (also not the rest of a stale gang), and it counts no queue quotas: those
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +24,6 @@ from grove.embedded.actors.objects import (
     condition,
     is_deleting,
     is_gated,
-    is_stale,
     is_terminal,
     key_of,
     node_of,
@@ -52,6 +52,8 @@ from grove.embedded.actors.schedulers.placement import Trial
 from grove.embedded.clock import Clock, rfc3339
 from grove.embedded.errors import ApiError, Manifest
 from grove.embedded.local import ActorClient
+
+log = logging.getLogger(__name__)
 
 NAME = "kai-scheduler"
 LAST_START = "kai.scheduler/last-start-timestamp"
@@ -211,7 +213,7 @@ class KaiScheduler:
                 decisions = []
                 for name in order[start : start + BATCH]:
                     self._active.pop(name, None)
-                    decision = self._decide(name)
+                    decision = self._consider(name)
                     if decision is not None:
                         decisions.append(self._write(name, decision))
                 await run_all(decisions)
@@ -236,6 +238,14 @@ class KaiScheduler:
         if booked is None or node_of(pod):
             return pod
         return {**pod, "spec": {**pod["spec"], "nodeName": booked}}
+
+    def _consider(self, name: str) -> Decision | None:
+        try:
+            return self._decide(name)
+        except Exception:
+            # One group that we cannot read must not stop the others.
+            log.exception("cannot decide", extra={"podgroup": name})
+            return None
 
     def _decide(self, name: str) -> Decision | None:
         group = self._groups.get(name)
@@ -380,9 +390,8 @@ class KaiScheduler:
         patch = {"metadata": {"annotations": {LAST_START: stamp}}}
         try:
             await self._client.patch(PODGROUPS.path(key_of(group)), patch)
-        except ApiError as error:
-            if not is_stale(error):
-                raise
+        except (ApiError, OSError, TimeoutError):
+            # The stamp is a courtesy; the pods must be bound all the same.
             return
         told = (group.get("status") or {}).get("schedulingConditions")
         if told and settled and not self._options.keeps_conditions:

@@ -8,6 +8,7 @@ preempts: that is the declared deviation from the real one.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -38,6 +39,8 @@ from grove.embedded.actors.schedulers.native_rules import (
 from grove.embedded.clock import Clock
 from grove.embedded.errors import Manifest
 from grove.embedded.local import ActorClient
+
+log = logging.getLogger(__name__)
 
 NAME = "default-scheduler"
 BATCH = 64
@@ -270,7 +273,7 @@ class NativeScheduler:
                 decisions = []
                 for entity in order[start : start + BATCH]:
                     self._active.pop(entity, None)
-                    outcome = None if self._hopeless(entity) else self._decide(entity)
+                    outcome = self._consider(entity)
                     if outcome is not None:
                         decisions.append((entity, outcome))
                 await run_all([self._write(entity, outcome) for entity, outcome in decisions])
@@ -298,6 +301,14 @@ class NativeScheduler:
                 yield "group", entity[1], name
             else:
                 yield from self._leaf_entities(("tree", entity[1], name))
+
+    def _consider(self, entity: Entity) -> Outcome | None:
+        try:
+            return None if self._hopeless(entity) else self._decide(entity)
+        except Exception:
+            # One group that we cannot read must not stop the others.
+            log.exception("cannot decide", extra={"entity": entity})
+            return None
 
     def _hopeless(self, entity: Entity) -> bool:
         """Cheap look before the real one: pods of a large gang come, and lose their gates, one by one."""
