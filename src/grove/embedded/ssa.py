@@ -204,19 +204,26 @@ def apply(
     entries = _take_over(entries, changed or {}, identity, force=force)
     last = entries.get(identity)
     if last is not None:
-        others: Tree = {}
-        for entry in entries.values():
-            others = others if entry is last else union(others, entry.fields)
-        stale = difference(last.fields, union(fields, others))
-        if stale:
-            merged = copy.deepcopy(merged)
-            _prune(merged, node, stale, union(fields, others))
+        merged = _without_stale(merged, node, last, fields=fields, entries=entries)
     same = last is not None and last.fields == fields and last.api_version == version
     time = last.time if last is not None and same else now
     entries[identity] = _Entry(manager, "Apply", version, time, subresource, fields)
     result = {**merged, "metadata": dict(merged["metadata"])}
     _write(result, entries)
     return result
+
+
+def _without_stale(merged: Manifest, node: Node, last: _Entry, *, fields: Tree, entries: Entries) -> Manifest:
+    """The object without what the manager applied last time, applies no longer, and nobody else owns."""
+    kept = fields
+    for entry in entries.values():
+        kept = kept if entry is last else union(kept, entry.fields)
+    stale = difference(last.fields, kept)
+    if not stale:
+        return merged
+    merged = copy.deepcopy(merged)
+    _prune(merged, node, stale, kept)
+    return merged
 
 
 def _writable(obj: Manifest, subresource: str, *, has_status: bool) -> Manifest:

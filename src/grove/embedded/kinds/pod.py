@@ -8,6 +8,7 @@ from __future__ import annotations
 from grove.embedded.context import Context
 from grove.embedded.errors import ApiError, Cause, Manifest, conflict
 from grove.embedded.kinds.base import Strategy, fill
+from grove.embedded.kinds.gang_rules import enabled
 from grove.embedded.kinds.pod_template import (
     default_pod_spec,
     gated_node_errors,
@@ -16,7 +17,6 @@ from grove.embedded.kinds.pod_template import (
 )
 from grove.embedded.kinds.pod_updates import update_errors
 from grove.embedded.kinds.priority import resolve_priority
-from grove.embedded.kinds.scheduling import enabled
 from grove.embedded.options import DeleteOptions
 from grove.embedded.quantities import parse
 

@@ -11,6 +11,7 @@ from typing import Any
 from grove.embedded.errors import Cause, Manifest
 from grove.embedded.kinds.base import (
     dns_label,
+    dns_subdomain,
     duplicate,
     fill,
     forbidden,
@@ -116,8 +117,6 @@ def pod_spec_errors(spec: Manifest, path: str) -> list[Cause]:
 
 def _link_errors(spec: Manifest, path: str) -> list[Cause]:
     """The gang that a pod belongs to: a Workload's group in 1.35, a PodGroup since."""
-    from grove.embedded.kinds.base import dns_subdomain
-
     causes: list[Cause] = []
     if (link := spec.get("workloadRef")) is not None:
         causes += dns_subdomain(f"{path}.workloadRef.name", link.get("name"))

@@ -18,127 +18,23 @@ from grove.embedded.kinds.base import (
     duplicate,
     fill,
     invalid,
-    label_key,
     required,
     too_many,
-    unsupported,
 )
 from grove.embedded.kinds.base import forbidden as forbidden_field
+from grove.embedded.kinds.gang_rules import (
+    drop_disabled,
+    enabled,
+    group_errors,
+    immutable_errors,
+    policy_errors,
+    revision_errors,
+)
 from grove.embedded.kinds.priority import resolve_priority
 
 FINALIZER = "scheduling.k8s.io/podgroup-protection"
-GATES = frozenset(
-    {
-        "GenericWorkload",
-        "GangScheduling",
-        "TopologyAwareWorkloadScheduling",
-        "WorkloadAwarePreemption",
-        "CompositePodGroup",
-        "PodGroupPreemptionPolicy",
-        "DRAWorkloadResourceClaims",
-    }
-)
 MOST_TEMPLATES = 8
-MOST_CLAIMS = 4
 DEEPEST_TREE = 4
-HIGHEST_PRIORITY = 1_000_000_000
-_GATED = {
-    "schedulingConstraints": "TopologyAwareWorkloadScheduling",
-    "resourceClaims": "DRAWorkloadResourceClaims",
-    "parentCompositePodGroupName": "CompositePodGroup",
-    "compositePodGroupTemplates": "CompositePodGroup",
-    "preemptionPolicy": "PodGroupPreemptionPolicy",
-}
-_GATED_136 = dict.fromkeys(("disruptionMode", "priorityClassName", "priority"), "WorkloadAwarePreemption")
-
-
-def enabled(ctx: Context, gate: str) -> bool:
-    """Whether a feature gate is on; a context that names none has them all."""
-    return ctx.features is None or gate in ctx.features
-
-
-def _drop_disabled(spec: Manifest, old: Manifest | None, ctx: Context) -> None:
-    gated = {**_GATED, **(_GATED_136 if ctx.minor == "1.36" else {})}
-    for name, gate in gated.items():
-        if not enabled(ctx, gate) and not (old or {}).get(name):
-            spec.pop(name, None)
-
-
-def _policy_errors(policy: Any, path: str, *, count: str = "minCount") -> list[Cause]:
-    """A union: exactly one of basic and gang."""
-    members = [name for name in ("basic", "gang") if (policy or {}).get(name) is not None]
-    if not members:
-        return [invalid(path, "", "must specify one of: `basic`, `gang`")]
-    if len(members) > 1:
-        shown = "{" + ", ".join(members) + "}"
-        return [invalid(path, shown, "must specify exactly one of: `basic`, `gang`")]
-    if members == ["gang"]:
-        least = policy["gang"].get(count)
-        if least is None:
-            return [required(f"{path}.gang.{count}")]
-        if least < 1:
-            return [invalid(f"{path}.gang.{count}", least, "must be greater than or equal to 1")]
-    return []
-
-
-def _group_errors(spec: Manifest, path: str, minor: str, *, composite: bool = False) -> list[Cause]:
-    """Rules that a group and the template of one share."""
-    count = "minGroupCount" if composite else "minCount"
-    causes = _policy_errors(spec.get("schedulingPolicy"), f"{path}.schedulingPolicy", count=count)
-    topology = (spec.get("schedulingConstraints") or {}).get("topology") or []
-    where = f"{path}.schedulingConstraints.topology"
-    if len(topology) > 1:
-        causes.append(too_many(where, len(topology), 1))
-    for index, constraint in enumerate(topology):
-        causes += label_key(f"{where}[{index}].key", constraint.get("key"))
-    causes += _claim_errors(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
-    causes += _disruption_errors(spec.get("disruptionMode"), f"{path}.disruptionMode", minor)
-    if spec.get("priorityClassName"):
-        causes += dns_subdomain(f"{path}.priorityClassName", spec["priorityClassName"])
-    if (priority := spec.get("priority")) is not None and priority > HIGHEST_PRIORITY:
-        causes.append(
-            invalid(f"{path}.priority", priority, f"must be less than or equal to {HIGHEST_PRIORITY}")
-        )
-    policies = ("Never", "PreemptLowerPriority")
-    if spec.get("preemptionPolicy") not in (None, *policies):
-        causes.append(unsupported(f"{path}.preemptionPolicy", spec["preemptionPolicy"], policies))
-    return causes
-
-
-def _claim_errors(claims: list[Manifest], path: str) -> list[Cause]:
-    causes = [too_many(path, len(claims), MOST_CLAIMS)] if len(claims) > MOST_CLAIMS else []
-    for index, claim in enumerate(claims):
-        causes += dns_label(f"{path}[{index}].name", claim.get("name"))
-        if bool(claim.get("resourceClaimName")) == bool(claim.get("resourceClaimTemplateName")):
-            why = "must specify exactly one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            causes.append(invalid(f"{path}[{index}]", claim.get("name", ""), why))
-    return causes
-
-
-def _disruption_errors(mode: Any, path: str, minor: str) -> list[Cause]:
-    if mode is None:
-        return []
-    if minor == "1.36":
-        return [] if mode in ("Pod", "PodGroup") else [unsupported(path, mode, ("Pod", "PodGroup"))]
-    members = [name for name in ("single", "all") if mode.get(name) is not None]
-    return (
-        [] if len(members) == 1 else [invalid(path, members, "must specify exactly one of: `all`, `single`")]
-    )
-
-
-def _immutable(new: Manifest, old: Manifest, names: tuple[str, ...]) -> list[Cause]:
-    return [
-        invalid(f"spec.{name}", new.get(name), IMMUTABLE)
-        for name in names
-        if (new.get(name) or None) != (old.get(name) or None)
-    ]
-
-
-def _revision_errors(new: Manifest, ctx: Context) -> list[Cause]:
-    """Since 1.37 these kinds cannot be replaced without saying which version was read."""
-    if ctx.minor in ("1.35", "1.36") or new["metadata"].get("resourceVersion"):
-        return []
-    return [invalid("metadata.resourceVersion", 0, "must be specified for an update")]
 
 
 class WorkloadStrategy(Strategy):
@@ -149,10 +45,10 @@ class WorkloadStrategy(Strategy):
         self._drop(new.setdefault("spec", {}), old["spec"], ctx)
 
     def _drop(self, spec: Manifest, old: Manifest | None, ctx: Context) -> None:
-        _drop_disabled(spec, old, ctx)
+        drop_disabled(spec, old, ctx)
         before = {template.get("name"): template for template in (old or {}).get("podGroupTemplates") or ()}
         for template in spec.get("podGroupTemplates") or ():
-            _drop_disabled(template, before.get(template.get("name")), ctx)
+            drop_disabled(template, before.get(template.get("name")), ctx)
 
     def validate_create(self, obj: Manifest, ctx: Context) -> list[Cause]:
         spec = obj["spec"]
@@ -165,20 +61,20 @@ class WorkloadStrategy(Strategy):
 
     def validate_update(self, new: Manifest, old: Manifest, ctx: Context) -> list[Cause]:
         after, before = new["spec"], old["spec"]
-        causes = [*_revision_errors(new, ctx), *self.validate_create(new, ctx)]
+        causes = [*revision_errors(new, ctx), *self.validate_create(new, ctx)]
         if ctx.minor == "1.35":
             may_add = not before.get("controllerRef")
             names = ("podGroups",) if may_add else ("podGroups", "controllerRef")
-            return causes + _immutable(after, before, names)
-        causes += _immutable(after, before, ("controllerRef",))
+            return causes + immutable_errors(after, before, names)
+        causes += immutable_errors(after, before, ("controllerRef",))
         if ctx.minor == "1.36":
-            return causes + _immutable(after, before, ("podGroupTemplates",))
+            return causes + immutable_errors(after, before, ("podGroupTemplates",))
         frozen = tuple(
             name
             for name in ("podGroupTemplates", "compositePodGroupTemplates")
             if _without_counts(after.get(name)) != _without_counts(before.get(name))
         )
-        return causes + _immutable(after, before, frozen)
+        return causes + immutable_errors(after, before, frozen)
 
 
 def _controller_errors(reference: Manifest | None) -> list[Cause]:
@@ -217,7 +113,7 @@ def _groups_135(groups: list[Manifest]) -> list[Cause]:
     causes = [] if groups else [required("spec.podGroups", "must have at least one item")]
     causes += _list_errors(groups, "spec.podGroups")
     for index, group in enumerate(groups):
-        causes += _policy_errors(group.get("policy"), f"spec.podGroups[{index}].policy")
+        causes += policy_errors(group.get("policy"), f"spec.podGroups[{index}].policy")
     return causes
 
 
@@ -225,7 +121,7 @@ def _templates_136(templates: list[Manifest]) -> list[Cause]:
     causes = [] if templates else [required("spec.podGroupTemplates", "must have at least one item")]
     causes += _list_errors(templates, "spec.podGroupTemplates")
     for index, template in enumerate(templates):
-        causes += _group_errors(template, f"spec.podGroupTemplates[{index}]", "1.36")
+        causes += group_errors(template, f"spec.podGroupTemplates[{index}]", "1.36")
     return causes
 
 
@@ -270,7 +166,7 @@ def _walk_templates(
             found.append((here, template))
             causes += dns_label(f"{here}.name", template.get("name"))
             composite = kind.startswith("composite")
-            causes += _group_errors(template, here, minor, composite=composite)
+            causes += group_errors(template, here, minor, composite=composite)
             if not composite:
                 continue
             if depth >= DEEPEST_TREE:
@@ -296,7 +192,7 @@ class PodGroupStrategy(Strategy):
     def prepare_create(self, obj: Manifest, ctx: Context) -> None:
         spec = obj.setdefault("spec", {})
         obj.pop("status", None)
-        _drop_disabled(spec, None, ctx)
+        drop_disabled(spec, None, ctx)
         name = obj["metadata"].get("name", "")
         finalizers = obj["metadata"].get("finalizers") or []
         if FINALIZER not in finalizers:
@@ -308,7 +204,7 @@ class PodGroupStrategy(Strategy):
             resolve_priority(spec, ctx, name, preemption=gated)
 
     def prepare_update(self, new: Manifest, old: Manifest, ctx: Context) -> None:
-        _drop_disabled(new.setdefault("spec", {}), old["spec"], ctx)
+        drop_disabled(new.setdefault("spec", {}), old["spec"], ctx)
 
     def default(self, obj: Manifest, ctx: Context) -> None:
         super().default(obj, ctx)
@@ -320,7 +216,7 @@ class PodGroupStrategy(Strategy):
 
     def validate_create(self, obj: Manifest, ctx: Context) -> list[Cause]:
         spec = obj["spec"]
-        causes = _group_errors(spec, "spec", ctx.minor)
+        causes = group_errors(spec, "spec", ctx.minor)
         causes += _reference_errors(spec)
         if spec.get("parentCompositePodGroupName"):
             causes += dns_subdomain("spec.parentCompositePodGroupName", spec["parentCompositePodGroupName"])
@@ -332,8 +228,8 @@ class PodGroupStrategy(Strategy):
     def validate_update(self, new: Manifest, old: Manifest, ctx: Context) -> list[Cause]:
         after, before = new["spec"], old["spec"]
         names = sorted((after.keys() | before.keys()) - {"schedulingPolicy"})
-        causes = [*_revision_errors(new, ctx), *self.validate_create(new, ctx)]
-        causes += _immutable(after, before, tuple(names))
+        causes = [*revision_errors(new, ctx), *self.validate_create(new, ctx)]
+        causes += immutable_errors(after, before, tuple(names))
         policies = [spec.get("schedulingPolicy") for spec in (after, before)]
         if ctx.minor != "1.36":
             policies = [_without_counts(policy) for policy in policies]
@@ -377,7 +273,7 @@ class CompositePodGroupStrategy(Strategy):
     def prepare_create(self, obj: Manifest, ctx: Context) -> None:
         spec = obj.setdefault("spec", {})
         obj.pop("status", None)
-        _drop_disabled(spec, None, ctx)
+        drop_disabled(spec, None, ctx)
         preemption = enabled(ctx, "PodGroupPreemptionPolicy")
         resolve_priority(spec, ctx, obj["metadata"].get("name", ""), preemption=preemption)
 
@@ -387,7 +283,7 @@ class CompositePodGroupStrategy(Strategy):
 
     def validate_create(self, obj: Manifest, ctx: Context) -> list[Cause]:
         spec = obj["spec"]
-        causes = _group_errors(spec, "spec", ctx.minor, composite=True)
+        causes = group_errors(spec, "spec", ctx.minor, composite=True)
         if not spec.get("workloadRef"):
             causes.append(required("spec.workloadRef"))
         if spec.get("parentCompositePodGroupName"):
@@ -398,9 +294,9 @@ class CompositePodGroupStrategy(Strategy):
         after, before = new["spec"], old["spec"]
         names = tuple(sorted(after.keys() | before.keys()))
         return [
-            *_revision_errors(new, ctx),
+            *revision_errors(new, ctx),
             *self.validate_create(new, ctx),
-            *_immutable(after, before, names),
+            *immutable_errors(after, before, names),
         ]
 
 
