@@ -225,6 +225,8 @@ def test_a_composite_tree_is_bound_whole_in_one_domain_or_not_at_all() -> None:
         assert bound(server) == {}
         assert group_condition(server, "worker")["reason"] == "Unschedulable"
         assert group_condition(server, "leader")["reason"] == "Unschedulable"
+        assert "0/2 placements are available" in group_condition(server, "leader")["message"]
+        assert "minCount (2) cannot be satisfied: 1 scheduled" in group_condition(server, "leader")["message"]
         await add(server, node("b3", cpu="4", labels={ZONE: "b"}))
         await passes(5)
 

@@ -145,6 +145,9 @@ class _Attempt:
                 return None
             self.trial.undo(mark)
             first = first or _within(shortage, values, keys, len(found))
+        if group.name in self.failed:
+            own = self.failed[group.name]
+            self.failed[group.name] = replace(own, domains=len(found), keys=keys)
         tally = tuple((v, min(room, wanted - 1), wanted) for v, room in rooms.items())
         none = Shortage(group.name, group.minimum, len(pinned), 0, keys=keys)
         return replace(first or none, tally=tally)
