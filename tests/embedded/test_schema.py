@@ -296,6 +296,20 @@ def test_a_built_in_kinds_unknown_fields_are_named() -> None:
     assert schema.prune(pod(foo=1)) == ["spec.foo"]
 
 
+def test_nulls_of_a_built_in_kind_count_as_absent() -> None:
+    schema = builtin_schema("1.36", "", "v1", "Pod")
+    assert schema is not None
+    obj = pod(nodeSelector=None, containers=[{"name": "c", "command": None}, None], volumes=None)
+    obj["status"] = None
+    assert schema.prune(obj) == []
+    assert obj == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c"}, {}]},
+    }
+
+
 LINKS = {
     "1.35": ("workloadRef", "schedulingGroup"),
     "1.36": ("schedulingGroup", "workloadRef"),

@@ -42,8 +42,13 @@ class Schema:
         _default(obj, self.root)
 
     def prune(self, obj: Manifest) -> list[str]:
-        """Drops what the schema does not know and returns the paths of what it dropped."""
+        """Drops what the schema does not know and returns the paths of what it dropped.
+
+        Nulls of a built-in kind go too: to Go they are absent values, and stored objects never have them.
+        """
         unknown: list[str] = []
+        if self.builtin:
+            _drop_nulls(obj, self.root)
         _prune(obj, self.root, "", unknown)
         return unknown
 
@@ -126,6 +131,31 @@ def _default(value: Any, node: Node) -> None:
             kind = type(item)
             if kind is dict or kind is list:
                 _default(item, node.items)
+
+
+def _drop_nulls(value: Any, node: Node) -> None:
+    if type(value) is dict:
+        known, additional = node.fields, node.additional
+        if known is None and additional is None:
+            return
+        nulls = []
+        for name, item in value.items():
+            child = known.get(name) if known is not None else None
+            if child is None:
+                child = additional
+            if item is None:
+                if child is None or not child.keeps_unknown:
+                    nulls.append(name)
+            elif child is not None and (type(item) is dict or type(item) is list):
+                _drop_nulls(item, child)
+        for name in nulls:
+            del value[name]
+    elif node.items is not None:
+        for index, item in enumerate(value):
+            if item is None and node.items.type == "object":
+                value[index] = {}
+            elif type(item) is dict or type(item) is list:
+                _drop_nulls(item, node.items)
 
 
 def _prune(value: Any, node: Node, path: str, unknown: list[str]) -> None:

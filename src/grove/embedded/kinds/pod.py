@@ -84,8 +84,6 @@ def gated_condition() -> Manifest:
     return {
         "type": "PodScheduled",
         "status": "False",
-        "lastProbeTime": None,
-        "lastTransitionTime": None,
         "reason": "SchedulingGated",
         "message": GATED_MESSAGE,
     }
@@ -150,7 +148,6 @@ def bind(pod: Manifest, binding: Manifest, ctx: Context) -> Manifest:
     scheduled = {
         "type": "PodScheduled",
         "status": "True",
-        "lastProbeTime": None,
         "lastTransitionTime": ctx.now,
     }
     status["conditions"] = [*kept, scheduled]
