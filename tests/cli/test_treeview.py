@@ -76,7 +76,7 @@ def test_a_running_gang_is_drawn_with_its_objects_cliques_and_nodes() -> None:
     (tree,) = forest(world(gang("Running"), pod("a", node="n1", ready=True), pod("b", node="n2", ready=True)))
     assert drawing(tree) == "\n".join(
         [
-            "PodCliqueSet default/train  0 of 1 available  0 placed",
+            "PodCliqueSet default/train  0 of 1 available  0 of 1 gangs placed",
             "└─ PodGang train-0  Running  2 of 2 pods placed  2 ready  needs 2  backend default",
             "   ├─ PodGroup train-0-m2  scheduling.k8s.io/v1alpha2",
             "   └─ PodClique train-0-worker  2 of 2 ready",

@@ -6,12 +6,15 @@ SIGTERM, SIGINT and a closed terminal (SIGHUP) ask for an orderly end; a second 
 import asyncio
 import contextlib
 import signal
-from collections.abc import Coroutine, Iterator
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Coroutine, Iterator
+from contextvars import Context
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_SHORTEST_TIMER: Final = 0.001
 
 
 class Interrupted(Exception):
@@ -20,12 +23,32 @@ class Interrupted(Exception):
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
     """Run a command's coroutine, on uvloop where it is installed."""
+    with asyncio.Runner(loop_factory=_fast_loop()) as runner:
+        return runner.run(main)
+
+
+def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(main)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(main)
+        return None
+
+    class Loop(uvloop.Loop):
+        """uvloop, whose shortest timers keep asyncio's promise of being a TimerHandle.
+
+        It turns a timer of less than half a millisecond into a plain handle without `when()`.
+        """
+
+        def call_later(
+            self,
+            delay: float,
+            callback: Callable[[*Ts], object],
+            *args: *Ts,
+            context: Context | None = None,
+        ) -> asyncio.TimerHandle:
+            return super().call_later(max(delay, _SHORTEST_TIMER), callback, *args, context=context)
+
+    return Loop
 
 
 @contextlib.contextmanager

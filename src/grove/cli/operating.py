@@ -131,7 +131,8 @@ async def work(operator: Operator, stop: asyncio.Event) -> None:
 
 @contextlib.asynccontextmanager
 async def working(operator: Operator) -> AsyncIterator["asyncio.Task[None]"]:
-    """The operator at work in the background, ended in order when the block is left."""
+    """The operator at work in the background, ended in order when the block is left; await the task to see
+    why it ended by itself."""
     stop = asyncio.Event()
     task = asyncio.create_task(work(operator, stop), name="operator")
     try:
@@ -139,8 +140,6 @@ async def working(operator: Operator) -> AsyncIterator["asyncio.Task[None]"]:
     finally:
         stop.set()
         await asyncio.wait({task})
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("the operator failed", exc_info=error)
 
 
 class Permissions:

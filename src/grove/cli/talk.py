@@ -3,6 +3,7 @@
 Colours are used only on a terminal and never when NO_COLOR is set.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -38,7 +39,9 @@ class Failed(GroveError):
 
 def say(line: str) -> None:
     """A sentence for the person at the keyboard."""
-    print(line, file=sys.stderr, flush=True)
+    # When the terminal has been closed there is nobody to tell, and an orderly end must go on.
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
 
 
 def emit(text: str) -> None:

@@ -134,7 +134,8 @@ def _cliqueset(cliqueset: PodCliqueSet, world: World) -> Node:
         for clique in world.cliques
         if _part_of(clique, cliqueset) and clique.labels.get(labels.POD_GANG) not in known
     ]
-    words = [f"{status.available_replicas} of {wanted} available", f"{status.scheduled_replicas} placed"]
+    placed = sum(1 for gang in gangs if _is_true(gang, conditions.SCHEDULED))
+    words = [f"{status.available_replicas} of {wanted} available", f"{placed} of {len(gangs)} gangs placed"]
     return Node(
         "PodCliqueSet",
         str(cliqueset.key),
@@ -142,7 +143,8 @@ def _cliqueset(cliqueset: PodCliqueSet, world: World) -> Node:
         {
             "replicas": wanted,
             "availableReplicas": status.available_replicas,
-            "scheduledReplicas": status.scheduled_replicas,
+            "gangs": len(gangs),
+            "placedGangs": placed,
         },
         tuple(each for each in why if each),
         (
@@ -248,6 +250,11 @@ def _below(node: Node, indent: str, *, plain: bool) -> list[str]:
         found.append(f"{indent}{last if end else fork}{_line(child)}")
         found += _below(child, indent + ("   " if end else bar), plain=plain)
     return found
+
+
+def _is_true(gang: PodGang, name: str) -> bool:
+    condition = find_condition(gang.status.conditions, name)
+    return condition is not None and condition.is_true
 
 
 def _going(item: Object) -> tuple[str, ...]:

@@ -1,0 +1,141 @@
+"""A cluster on this machine for `up` and `demo`: the embedded one, with Grove's kinds installed.
+
+Whoever uses it talks to it over HTTPS with the kubeconfig that it wrote, like anybody else. Everything that
+was started or written is gone when the block is left.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from grove.api import kinds
+from grove.api.config import OperatorConfiguration, load
+from grove.api.crd import definitions
+from grove.backends.kai import BIND_REQUESTS
+from grove.cli.talk import Failed
+from grove.errors import AlreadyExists
+from grove.kube.client import Client
+from grove.meta import Manifest, resource
+
+if TYPE_CHECKING:
+    from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
+
+CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
+MINORS: Final = ("1.35", "1.36", "1.37")
+
+#: Both schedulers, topology, text logs; probes on any free port of the loopback.
+CONFIGURATION: Final = """
+apiVersion: operator.config.grove.io/v1alpha1
+kind: OperatorConfiguration
+logFormat: text
+runtimeClientConnection: {qps: 0}
+server:
+  healthProbes: {bindAddress: 127.0.0.1, port: 0}
+topologyAwareScheduling: {enabled: true}
+scheduler:
+  profiles:
+    - name: default-scheduler
+    - name: kai-scheduler
+  defaultProfileName: default-scheduler
+"""
+
+_SERVED_WITHIN_SECONDS: Final = 10.0
+_LOOK_AGAIN_SECONDS: Final = 0.05
+
+
+def configuration() -> OperatorConfiguration:
+    """How the operator is configured on a local cluster unless a file says otherwise."""
+    return load(CONFIGURATION)
+
+
+@contextlib.asynccontextmanager
+async def local_cluster(options: "ClusterOptions", kubeconfig: Path) -> "AsyncIterator[EmbeddedCluster]":
+    """A running cluster whose kubeconfig is in the file; both are gone afterwards."""
+    from grove.embedded.cluster import EmbeddedCluster, RefusedToStart
+    from grove.embedded.http import PortInUse
+
+    try:
+        cluster = await EmbeddedCluster(options).start()
+    except (RefusedToStart, PortInUse) as error:
+        raise Failed(str(error)) from None
+    except OSError as error:
+        raise Failed(f"the embedded cluster cannot start: {error}") from None
+    try:
+        try:
+            cluster.kubeconfig(kubeconfig)
+        except OSError as error:
+            raise Failed(f"the kubeconfig cannot be written: {error}") from None
+        try:
+            yield cluster
+        finally:
+            _remove(kubeconfig)
+    finally:
+        await cluster.stop()
+
+
+def _remove(file: Path) -> None:
+    file.unlink(missing_ok=True)
+
+
+def require_embedded() -> None:
+    """Raise the sentence that helps where the embedded cluster was left out, as in a production image."""
+    try:
+        import grove.embedded.cluster  # noqa: F401
+    except ImportError as error:
+        raise Failed(
+            f"the embedded cluster needs {error.name}, which is not installed: "
+            "pip install 'grove-operator[embedded]'"
+        ) from None
+
+
+async def install_crds(client: Client) -> None:
+    """Put in what the operator needs, and wait until it is served."""
+    for each in definitions():
+        await client.apply(CRDS, each, force=True)
+    # A cluster with KAI has this kind too; Grove looks whether it is there, and never at what is in it.
+    with contextlib.suppress(AlreadyExists):
+        await client.create(CRDS, _bind_requests())
+    needed = (*kinds.OURS, BIND_REQUESTS)
+    async with asyncio.timeout(_SERVED_WITHIN_SECONDS):
+        while True:
+            served = (await client.discover()).served
+            if all(each.plural in served.get(each.api_version, ()) for each in needed):
+                return
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def _bind_requests() -> Manifest:
+    """The kind by which KAI's scheduler tells its binder what to do; its content is kept unread."""
+    opaque = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    gvk = BIND_REQUESTS.gvk
+    return {
+        "apiVersion": CRDS.api_version,
+        "kind": CRDS.kind,
+        "metadata": {"name": str(BIND_REQUESTS)},
+        "spec": {
+            "group": gvk.group,
+            "scope": "Namespaced",
+            "names": {
+                "kind": gvk.kind,
+                "listKind": f"{gvk.kind}List",
+                "plural": BIND_REQUESTS.plural,
+                "singular": gvk.kind.lower(),
+            },
+            "versions": [
+                {
+                    "name": gvk.version,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "schema": {
+                        "openAPIV3Schema": {
+                            "type": "object",
+                            "properties": {"spec": opaque, "status": opaque},
+                        }
+                    },
+                }
+            ],
+        },
+    }

@@ -1,0 +1,228 @@
+"""The demonstration: what is applied in which order, and what must be seen before the next step.
+
+Everything shown was read back through the API server by watches. A step that is not seen within its limit
+ends the demonstration with the reason.
+"""
+
+import asyncio
+import contextlib
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from grove.api import kinds, labels
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.cli.connect import connected
+from grove.cli.documents import Document, parse
+from grove.cli.finding import find, scheduler_resources
+from grove.cli.local import configuration, install_crds, local_cluster, require_embedded
+from grove.cli.loop import stop_on_signals, unless_stopped
+from grove.cli.narrator import GPU, Narrator
+from grove.cli.operating import operator_for, working
+from grove.cli.talk import Failed, emit, plural
+from grove.cli.tree import drawn
+from grove.cli.treeview import forest
+from grove.kube.client import Client
+from grove.meta import Key, Manifest, Resource, resource
+from grove.runtime.cache import Cache
+from grove.runtime.store import Foreign
+
+if TYPE_CHECKING:
+    from grove.embedded.cluster import ClusterOptions
+
+NODES: Final = resource("", "v1", "Node", namespaced=False)
+NAMESPACE: Final = "default"
+MILESTONES: Final = ("gang", "objects", "gated", "complete", "released", "bound", "running")
+#: How long any step may take; on an idle machine each takes well under a second.
+LIMIT_SECONDS: Final = 20.0
+
+RACK: Final = "topology.kubernetes.io/rack"
+ZONE: Final = "topology.kubernetes.io/zone"
+
+
+async def show(minor: str) -> None:
+    """The whole demonstration; raises Failed with the reason if a step does not happen."""
+    require_embedded()
+    from grove.embedded.cluster import ClusterOptions
+
+    options = ClusterOptions(kubernetes=minor, nodes=6, gpus=8, zones=2, racks=3)
+    with stop_on_signals() as stop, tempfile.TemporaryDirectory(prefix="grove-demo-") as folder:
+        await unless_stopped(_show(options, Path(folder) / "kubeconfig"), stop)
+
+
+async def _show(options: "ClusterOptions", kubeconfig: Path) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        stage = Stage()
+        cluster = await stack.enter_async_context(local_cluster(options, kubeconfig))
+        operator_side = await stack.enter_async_context(
+            connected(str(kubeconfig), None, manager="grove-operator")
+        )
+        audience = await stack.enter_async_context(connected(str(kubeconfig), None, manager="grove-demo"))
+        await install_crds(audience.client)
+        await stage.introduce(audience.client, cluster.url)
+        operator = await operator_for(operator_side, configuration())
+        stage.operator = await stack.enter_async_context(working(operator))
+        await stage.until("the operator is ready", operator.manager.working.is_set)
+        backends = " and ".join(backend.name for backend in operator.scheduling.registry.enabled)
+        stage.tell("operator", f"works through {cluster.url} for the schedulers {backends}")
+        await stack.enter_async_context(stage.watching(audience.client))
+        await _play(stage, audience.client, topology=options.kubernetes != "1.35")
+        await stage.until("every set that was accepted is available", stage.seen.settled)
+        trees = forest(await find(audience.client, NAMESPACE))
+    emit(f"\n{drawn(trees)}")
+    emit(f"\nDone in {stage.elapsed:.1f} s; nothing is left behind. Try it yourself: grove up")
+
+
+async def _play(stage: "Stage", client: Client, *, topology: bool) -> None:
+    stage.head("Kubernetes' own scheduler: a gang of prefill and decode workers")
+    await stage.run(client, "disaggregated.yaml")
+    stage.head("KAI Scheduler: a leader and its workers, in a queue")
+    await stage.run(client, "leader-workers-kai.yaml")
+    stage.head("Topology: all pods in one rack")
+    if topology:
+        await stage.run(client, "topology.yaml")
+        await stage.one_rack(client, Key(NAMESPACE, "packed-0"))
+    else:
+        await stage.refuse(client, "topology.yaml")
+    stage.head("All or nothing: a gang whose tail fits nowhere")
+    await stage.wait_and_fit(client, "too-big.yaml", _big_node())
+
+
+class Stage:
+    """Where the demonstration happens: its clock, its lines and what it has seen."""
+
+    def __init__(self) -> None:
+        #: Set once the operator works; a step is not waited for when it has ended.
+        self.operator: asyncio.Task[None] | None = None
+        self._begin = time.monotonic()
+        self._changed = asyncio.Event()
+        self.seen = Narrator(self.tell, self._changed.set)
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self._begin
+
+    def tell(self, what: str, text: str) -> None:
+        """One line: when, what, and the sentence."""
+        emit(f"{self.elapsed:6.2f}s  {what:<10} {text}")
+
+    def head(self, text: str) -> None:
+        emit(f"\n{text}")
+
+    async def until(self, what: str, holds: Callable[[], bool]) -> None:
+        """Wait until it has been seen; raises Failed when the limit or the operator ends first."""
+        deadline = asyncio.get_running_loop().time() + LIMIT_SECONDS
+        while not holds():
+            if self.operator is not None and self.operator.done():
+                self.operator.result()
+                raise Failed("demo: the operator ended although nobody asked it to")
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                raise Failed(f"demo: expected that {what} within {LIMIT_SECONDS:g} s, but it did not happen")
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), min(left, 0.25))
+
+    async def introduce(self, client: Client, url: str) -> None:
+        """Say what cluster this is, as it describes itself."""
+        version = await client.version()
+        nodes = await client.list_all(NODES, type=dict)
+        racks = {node["metadata"]["labels"].get(RACK) for node in nodes}
+        zones = {node["metadata"]["labels"].get(ZONE) for node in nodes}
+        gpus = sum(int(node["status"]["capacity"].get(GPU, 0)) for node in nodes)
+        self.tell("cluster", f"Kubernetes {version.git_version} at {url}")
+        where = f"{plural(len(racks), 'rack')} and {plural(len(zones), 'zone')}"
+        self.tell("cluster", f"{plural(len(nodes), 'node')} with {plural(gpus, 'GPU')} in {where}")
+
+    @contextlib.asynccontextmanager
+    async def watching(self, client: Client) -> AsyncIterator[None]:
+        """Watch everything that the story is about."""
+        cache = Cache(client)
+        ours = f"{labels.MANAGED_BY}={labels.MANAGER}"
+        cache.add(kinds.CLIQUESETS, PodCliqueSet).subscribe(self.seen.cliqueset)
+        cache.add(kinds.GANGS, PodGang).subscribe(self.seen.gang)
+        cache.add(kinds.CLIQUES, PodClique).subscribe(self.seen.clique)
+        cache.add(kinds.PODS, Pod, labels=ours).subscribe(self.seen.pod)
+        for each in await scheduler_resources(client):
+            cache.add(each, Foreign, labels=ours).subscribe(_listener(self.seen, each))
+        nodes = cache.add(NODES, Foreign)
+        running = asyncio.create_task(cache.run(), name="watches")
+        try:
+            await asyncio.wait_for(cache.wait_synced(), LIMIT_SECONDS)
+            # Only nodes that come later are news.
+            self.seen.known_nodes = {node.name for node in nodes.store}
+            nodes.subscribe(self.seen.node)
+            yield
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
+
+    # Scenes ---------------------------------------------------------------------------------------
+
+    async def apply(self, client: Client, file: str) -> Key:
+        """Apply an example; the key of its set."""
+        documents = example(file)
+        for document in documents:
+            target = kinds.CLIQUESETS if document.kind == kinds.CLIQUESETS.kind else kinds.TOPOLOGY_BINDINGS
+            written = await client.apply(target, document.manifest)
+            self.tell("apply", f"{document.kind} {written.metadata.name} ({file})")
+        return Key(NAMESPACE, str(documents[-1].manifest["metadata"]["name"]))
+
+    async def run(self, client: Client, file: str) -> None:
+        """Apply an example and see every milestone of its gang."""
+        key = await self.apply(client, file)
+        gang = Key(key.namespace, f"{key.name}-0")
+        await self.until(f"gang {gang.name} runs", lambda: self.seen.all_told(gang, *MILESTONES))
+
+    async def refuse(self, client: Client, file: str) -> None:
+        """Apply an example that this cluster cannot honour, and see it refused with the reason."""
+        key = await self.apply(client, file)
+        await self.until(f"set {key.name} is refused", lambda: bool(self.seen.refusal(key)))
+
+    async def one_rack(self, client: Client, gang: Key) -> None:
+        """Check the promise on the nodes themselves."""
+        nodes = await client.list_all(NODES, type=dict)
+        racks = {node["metadata"]["name"]: node["metadata"]["labels"].get(RACK, "") for node in nodes}
+        used = sorted({racks[pod.spec.node_name] for pod in self.seen.gangs[gang].pods.values()})
+        if len(used) != 1:
+            raise Failed(f"demo: the pods of {gang.name} must share a rack, but are in {', '.join(used)}")
+        self.tell("topology", f"{gang.name}: all of its pods are in {used[0]}")
+
+    async def wait_and_fit(self, client: Client, file: str, node: Manifest) -> None:
+        """A gang that cannot be placed says why; none of its pods is; a node that fits lets all of it run."""
+        key = await self.apply(client, file)
+        gang = Key(key.namespace, f"{key.name}-0")
+        await self.until(f"gang {gang.name} says why it waits", lambda: bool(self.seen.why_not(gang)))
+        placed = [pod.name for pod in self.seen.gangs[gang].pods.values() if pod.bound]
+        if placed:
+            raise Failed(f"demo: {', '.join(placed)} must not be placed without the rest of {gang.name}")
+        self.tell("waiting", f"{gang.name}: no pod of it is placed, and no GPU is held")
+        await client.create(NODES, node)
+        await self.until(f"gang {gang.name} runs", lambda: self.seen.all_told(gang, *MILESTONES))
+
+
+def example(file: str) -> list[Document]:
+    """The objects of an example that ships with the package."""
+    folder = resources.files("grove.cli") / "examples"
+    return parse((folder / file).read_text(encoding="utf-8"), file)
+
+
+def _listener(seen: Narrator, each: Resource) -> Callable[[Foreign | None, Foreign | None], None]:
+    return lambda old, new: seen.object(each, old, new)
+
+
+def _big_node() -> Manifest:
+    """Room for the head too: a scheduler places pod after pod, and may put the head here first."""
+    capacity = {"cpu": "64", "memory": "512Gi", "pods": "110", GPU: "24"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "big-node", "labels": {ZONE: "zone-0", RACK: "rack-0"}},
+        "status": {"capacity": capacity, "allocatable": capacity},
+    }
