@@ -104,7 +104,7 @@ class App:
         self.authenticator = authenticator
         self.authorizer = authorizer
         self.faults = faults or Faults()
-        self.requests = requests or RequestLog()
+        self.requests = RequestLog() if requests is None else requests
         self.deletions = Deletions(api)
         self.bookmark_seconds = 60.0
         self._patches = Patches(api)

@@ -61,7 +61,7 @@ class WatchStream:
                     yield b"".join([self._frame(kind, event) for kind, event in pending])
                 elif watcher.closed:
                     break
-                elif self.options.bookmarks:
+                elif self.options.bookmarks and loop.time() < deadline:
                     yield self._bookmark()
             if watcher.error is not None:
                 yield error_frame(watcher.error)
