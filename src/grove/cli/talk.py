@@ -1,11 +1,10 @@
 """How commands speak: data goes to standard output, everything else to standard error.
 
-Colours are used only on a terminal and never when NO_COLOR is set.
+Nothing is coloured: every line reads the same on a terminal, in a file and with NO_COLOR.
 """
 
 import contextlib
 import json
-import os
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -61,13 +60,6 @@ def dumped(value: Manifest | Sequence[Manifest], form: Format) -> str:
     plain = json.loads(json.dumps(value))
     text: str = yaml.dump(plain, Dumper=dumper, sort_keys=False, width=110, allow_unicode=True)
     return text
-
-
-def colourful(stream: object = None) -> bool:
-    """Whether to use colours on the stream (standard output unless given)."""
-    target = stream if stream is not None else sys.stdout
-    is_terminal = getattr(target, "isatty", lambda: False)
-    return bool(is_terminal()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def plural(number: int, noun: str) -> str:

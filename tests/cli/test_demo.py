@@ -1,0 +1,37 @@
+"""`grove demo`: it shows every step, ends well, and leaves nothing behind."""
+
+import re
+from pathlib import Path
+
+from grove.cli.showing import MILESTONES
+
+from .conftest import ROOT
+from .processes import started
+
+
+def test_the_demonstration_shows_every_milestone_of_each_gang_and_ends_well(tmp_path: Path) -> None:
+    with started("demo", folder=tmp_path) as process:
+        told = process.output.read()
+        assert process.end() == 0, process.said
+        assert not process.anything_left()
+    assert "\x1b" not in told
+    for gang in ("disaggregated-0", "leader-workers-0", "packed-0", "too-big-0"):
+        for milestone in MILESTONES:
+            if milestone != "objects":
+                assert re.search(rf"^ *\d+\.\d\ds  {milestone} +{gang}", told, re.MULTILINE), (
+                    gang,
+                    milestone,
+                )
+    assert "scheduling.k8s.io/v1alpha2" in told
+    assert "scheduling.run.ai/v2alpha2" in told
+    why, joined = told.index("why not    too-big-0"), told.index("big-node joined")
+    assert why < joined < told.index("running    too-big-0")
+    assert "└─ PodGang too-big-0  Running" in told
+
+
+def test_the_examples_that_ship_are_those_in_the_repository() -> None:
+    shipped = ROOT / "src" / "grove" / "cli" / "examples"
+    names = sorted(file.name for file in shipped.glob("*.yaml"))
+    assert names == sorted(file.name for file in (ROOT / "examples").glob("*.yaml"))
+    for name in names:
+        assert (shipped / name).read_text() == (ROOT / "examples" / name).read_text()

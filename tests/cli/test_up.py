@@ -1,0 +1,93 @@
+"""`grove up`: a cluster that kubectl can use, the operator at work in it, and nothing left afterwards."""
+
+import json
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from .conftest import Grove
+from .processes import kubectl, started
+
+
+def test_a_set_applied_with_kubectl_runs_and_everything_is_gone_after_sigterm(
+    tmp_path: Path, examples: Path, grove: Grove
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    with started("up", "--write-kubeconfig", str(kubeconfig), folder=tmp_path) as process:
+        assert process.output.readline() == f"export KUBECONFIG={kubeconfig}\n", process.said
+        assert kubeconfig.stat().st_mode & 0o777 == 0o600
+        kubectl(kubeconfig, "apply", "-f", str(examples))
+        for name in ("disaggregated", "leader-workers", "packed"):
+            ready = "--for=jsonpath={.status.availableReplicas}=1"
+            kubectl(kubeconfig, "wait", f"podcliqueset/{name}", ready, "--timeout=30s")
+        drawing = grove("tree", "--kubeconfig", str(kubeconfig)).out
+        assert "PodGang disaggregated-0  Running  5 of 5 pods placed" in drawing
+        assert "PodGang leader-workers-0  Running  4 of 4 pods placed" in drawing
+        kubectl(kubeconfig, "wait", "podgang/too-big-0", "--for=condition=Scheduled=False", "--timeout=30s")
+        (stuck,) = json.loads(grove("tree", "too-big", "-o", "json", "--kubeconfig", str(kubeconfig)).out)[
+            "items"
+        ]
+        (gang,) = stuck["children"]
+        assert gang["placed"] == 0
+        assert gang["why"]
+        absent = grove("tree", "nonsense", "--kubeconfig", str(kubeconfig))
+        assert (absent.code, absent.out) == (1, "")
+        assert absent.err == "grove: there is no PodCliqueSet 'nonsense' in namespace 'default'\n"
+        assert process.ask_to_stop(signal.SIGTERM) == 0
+        assert not process.anything_left()
+    assert not kubeconfig.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_ctrl_c_and_a_closed_terminal_end_it_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    with started("up", "--no-operator", "--nodes", "1", folder=tmp_path) as process:
+        exported = process.output.readline()
+        kubeconfig = Path(exported.removeprefix("export KUBECONFIG=").strip())
+        assert kubeconfig.exists(), process.said
+        assert process.ask_to_stop(number) == 0
+        assert not process.anything_left()
+    assert not kubeconfig.parent.exists()
+
+
+def test_objects_survive_in_the_data_directory(tmp_path: Path) -> None:
+    arguments = ["--no-operator", "--data-dir", str(tmp_path / "data")]
+    kubeconfig = tmp_path / "kubeconfig"
+    arguments += ["--write-kubeconfig", str(kubeconfig)]
+    with started("up", *arguments, folder=tmp_path) as first:
+        first.output.readline()
+        kubectl(kubeconfig, "create", "configmap", "kept", "--from-literal=a=b")
+        assert first.ask_to_stop() == 0
+    with started("up", *arguments, folder=tmp_path) as second:
+        second.output.readline()
+        assert kubectl(kubeconfig, "get", "configmap", "kept", "-o", "jsonpath={.data.a}") == "b"
+        assert second.ask_to_stop() == 0
+
+
+def test_a_port_in_use_is_one_sentence(grove: Grove) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        ran = grove("up", "--no-operator", "--port", str(port))
+    assert (ran.code, ran.out) == (1, "")
+    assert len(ran.err.splitlines()) == 1
+    assert f"127.0.0.1:{port}" in ran.err
+
+
+def test_a_kubeconfig_of_another_cluster_is_left_alone(grove: Grove, tmp_path: Path) -> None:
+    precious = tmp_path / "config"
+    precious.write_text("apiVersion: v1\nkind: Config\nclusters: [{name: production, cluster: {}}]\n")
+    before = precious.read_text()
+    ran = grove("up", "--no-operator", "--write-kubeconfig", str(precious))
+    assert (ran.code, ran.out) == (1, "")
+    assert "already describes another cluster" in ran.err
+    assert precious.read_text() == before
+
+
+@pytest.mark.parametrize("option", [["--nodes", "-1"], ["--port", "70000"], ["--kubernetes", "1.2"]])
+def test_values_out_of_range_are_wrong_usage(grove: Grove, option: list[str]) -> None:
+    ran = grove("up", *option)
+    assert (ran.code, ran.out) == (2, "")
+    assert option[0] in ran.err
