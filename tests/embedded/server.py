@@ -46,11 +46,11 @@ async def send(
     *,
     user: User | None = ADMIN,
     headers: dict[str, str] | None = None,
-    **query: str,
+    query: dict[str, str] | None = None,
 ) -> Response:
     """One raw request, for tests about status codes and headers."""
     named = {"content-type": "application/json", "user-agent": "test", **(headers or {})}
-    return await cluster.app.handle(Request(method, path, query, named, body, user))
+    return await cluster.app.handle(Request(method, path, query or {}, named, body, user))
 
 
 def json_of(response: Response) -> Manifest:

@@ -179,13 +179,13 @@ def test_a_dry_run_answers_but_stores_nothing() -> None:
 def test_unknown_fields_are_refused_warned_about_or_ignored_as_asked() -> None:
     async def body(cluster: EmbeddedCluster, _: LocalClient) -> None:
         odd = msgspec.json.encode({**pod("p"), "spec": {**pod("p")["spec"], "bogus": 1}})
-        strict = await send(cluster, "POST", PODS, odd, fieldValidation="Strict")
+        strict = await send(cluster, "POST", PODS, odd, query={"fieldValidation": "Strict"})
         assert strict.status == 400
         assert 'strict decoding error: unknown field "spec.bogus"' in json_of(strict)["message"]
         warned = await send(cluster, "POST", PODS, odd)
         assert (warned.status, warned.warnings) == (201, ('unknown field "spec.bogus"',))
         again = odd.replace(b'"p"', b'"q"')
-        quiet = await send(cluster, "POST", PODS, again, fieldValidation="Ignore")
+        quiet = await send(cluster, "POST", PODS, again, query={"fieldValidation": "Ignore"})
         assert (quiet.status, quiet.warnings) == (201, ())
 
     with_cluster(body)
@@ -194,7 +194,7 @@ def test_unknown_fields_are_refused_warned_about_or_ignored_as_asked() -> None:
 def test_a_key_that_comes_twice_is_reported() -> None:
     async def body(cluster: EmbeddedCluster, _: LocalClient) -> None:
         twice = b'{"metadata":{"name":"x"},"data":{"a":"1","a":"2"}}'
-        strict = await send(cluster, "POST", MAPS, twice, fieldValidation="Strict")
+        strict = await send(cluster, "POST", MAPS, twice, query={"fieldValidation": "Strict"})
         assert strict.status == 400
         assert 'duplicate field "data.a"' in json_of(strict)["message"]
         assert (await send(cluster, "POST", MAPS, twice)).warnings == ('duplicate field "data.a"',)

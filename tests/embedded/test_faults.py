@@ -80,12 +80,13 @@ def test_the_same_seed_fails_the_same_requests() -> None:
 
 def test_a_dropped_watch_ends_after_the_events_it_may_send() -> None:
     async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        since = str(cluster.store.revision)
         for name in "abc":
             await client.create(MAPS, config_map(name))
         cluster.faults.add(Fault("drop", verb="watch", resource="configmaps", events=2, times=1))
-        first = [event async for event in client.watch(MAPS, resourceVersion="2")]
+        first = [event async for event in client.watch(MAPS, resourceVersion=since)]
         assert len(first) == 2
-        second = await collect(client.watch(MAPS, resourceVersion="2"), 3)
+        second = await collect(client.watch(MAPS, resourceVersion=since), 3)
         assert len(second) == 3
 
     with_cluster(body)
@@ -95,8 +96,9 @@ def test_a_stalled_watch_is_silent_until_its_timeout() -> None:
     async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
         cluster.faults.add(Fault("stall", verb="watch"))
         start = asyncio.get_running_loop().time()
+        since = str(cluster.store.revision)
         await client.create(MAPS, config_map("a"))
-        events = [e async for e in client.watch(MAPS, resourceVersion="2", timeoutSeconds="300")]
+        events = [e async for e in client.watch(MAPS, resourceVersion=since, timeoutSeconds="300")]
         assert events == []
         assert asyncio.get_running_loop().time() - start == pytest.approx(300)
 
@@ -106,9 +108,10 @@ def test_a_stalled_watch_is_silent_until_its_timeout() -> None:
 def test_delayed_events_arrive_late_but_arrive() -> None:
     async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
         cluster.faults.add(Fault("delay", verb="watch", seconds=7))
+        since = str(cluster.store.revision)
         await client.create(MAPS, config_map("a"))
         start = asyncio.get_running_loop().time()
-        [event] = await collect(client.watch(MAPS, resourceVersion="2"), 1)
+        [event] = await collect(client.watch(MAPS, resourceVersion=since), 1)
         assert event["object"]["metadata"]["name"] == "a"
         assert asyncio.get_running_loop().time() - start == pytest.approx(7)
 

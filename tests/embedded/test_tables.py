@@ -40,7 +40,7 @@ DURATIONS = {
 
 
 async def table(cluster: EmbeddedCluster, path: str, **query: str) -> Manifest:
-    return json_of(await send(cluster, "GET", path, headers={"accept": TABLE}, **query))
+    return json_of(await send(cluster, "GET", path, headers={"accept": TABLE}, query=query))
 
 
 @pytest.mark.parametrize("seconds", DURATIONS)

@@ -16,7 +16,7 @@ async def read(
     cluster: EmbeddedCluster, path: str, accept: str = "application/json", **query: str
 ) -> list[Manifest]:
     """Everything that a watch says until the server ends it."""
-    response = await send(cluster, "GET", path, headers={"accept": accept}, watch="true", **query)
+    response = await send(cluster, "GET", path, headers={"accept": accept}, query={"watch": "true", **query})
     assert response.status == 200
     assert not isinstance(response.body, bytes)
     return [msgspec.json.decode(line) async for chunk in response.body for line in chunk.splitlines()]
@@ -128,5 +128,13 @@ def test_an_ended_watch_leaves_nothing_behind() -> None:
         await events.aclose()
         await read(cluster, MAPS, timeoutSeconds="1")
         assert cluster.store.table(("", "configmaps")).watchers == set()
+
+    with_cluster(body)
+
+
+def test_what_happened_before_the_cluster_was_ready_cannot_be_watched() -> None:
+    async def body(cluster: EmbeddedCluster, _: LocalClient) -> None:
+        [event] = await read(cluster, MAPS, resourceVersion="1")
+        assert event["object"]["code"] == 410
 
     with_cluster(body)

@@ -242,6 +242,8 @@ class EmbeddedCluster:
             await kai_install.install(client)
         for node in node_objects(self.options.shape, version=version, now=rfc3339(self.clock.now())):
             await client.create("/api/v1/nodes", node)
+        # What happened before the cluster was ready is nobody's history.
+        self.store.compact()
 
     def _serve_stored_crds(self) -> None:
         for crd in self.api.all_of(crds.GROUP, crds.PLURAL):

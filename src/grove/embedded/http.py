@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 from aiohttp import web
 
 from grove.embedded.app import App
+from grove.embedded.errors import ApiError
 from grove.embedded.faults import ConnectionLost
 from grove.embedded.messages import Request, Response
 from grove.embedded.tls import Certificates
@@ -41,7 +42,7 @@ class HttpServer:
         """Listens; with port 0 the system chooses one."""
         listener = self._listen()
         server = web.Server(self._handle, access_log=None, handler_cancellation=True)
-        self._runner = web.ServerRunner(server)
+        self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
         await self._runner.setup()
         site = web.SockSite(
             self._runner,
@@ -73,12 +74,16 @@ class HttpServer:
             self._runner = None
 
     async def _handle(self, http: web.BaseRequest) -> web.StreamResponse:
+        body = await _read(http)
+        if body is None:
+            error = ApiError(413, "RequestEntityTooLarge", f"the body has more than {LARGEST_BODY} bytes")
+            return web.json_response(error.to_status(), status=error.status)
         request = Request(
             method=http.method,
             path=http.path,
             query=dict(http.query),
             headers=_headers(http),
-            body=await _read(http),
+            body=body,
         )
         try:
             response = await self._app.handle(request)
@@ -100,14 +105,15 @@ def _headers(http: web.BaseRequest) -> dict[str, str]:
     return headers
 
 
-async def _read(http: web.BaseRequest) -> bytes:
+async def _read(http: web.BaseRequest) -> bytes | None:
+    """The body; None when it is larger than any object may be."""
     if not http.body_exists:
         return b""
     body = bytearray()
     async for chunk in http.content.iter_any():
         body += chunk
         if len(body) > LARGEST_BODY:
-            raise web.HTTPRequestEntityTooLarge(max_size=LARGEST_BODY, actual_size=len(body))
+            return None
     return bytes(body)
 
 
