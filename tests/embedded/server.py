@@ -34,8 +34,17 @@ def with_cluster(body: Body, options: ClusterOptions = BARE) -> None:
         cluster = EmbeddedCluster(replace(options, clock=LoopClock(EPOCH)))
         async with cluster:
             await body(cluster, cluster.client())
+            assert_nothing_was_changed_in_place(cluster)
 
     run_virtual(main)
+
+
+def assert_nothing_was_changed_in_place(cluster: EmbeddedCluster) -> None:
+    """Stored objects are immutable: what was serialised when they were written still is what they are."""
+    for key, table in cluster.store.tables():
+        entries = [*table.entries.values(), *(event.entry for event in table.ring)]
+        for entry in entries:
+            assert msgspec.json.decode(entry.raw) == entry.obj, f"an object of {key} was changed in place"
 
 
 async def send(
