@@ -10,8 +10,9 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
+MINORS ?= 1.35,1.36,1.37
 
-.PHONY: help setup setup-dev demo test check format generate compat bench lock clean
+.PHONY: help setup setup-dev demo test check format generate compat bench real lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +59,9 @@ compat: setup-dev ## Check against the data in ../shared (samples, upstream CRDs
 
 bench: setup ## Measure apply -> running at 100, 1000 and 5000 pods; writes bench/results.json
 	@$(BIN)/python -m bench
+
+real: setup ## Install real control planes (etcd, Kubernetes) for the tests that use them; MINORS=1.36 for one
+	@$(BIN)/python -m grove.real install --minors "$(MINORS)"
 
 lock: ## Pin the dependencies anew (needs the package index)
 	@bash scripts/lock.sh

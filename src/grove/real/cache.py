@@ -1,0 +1,167 @@
+"""Where finished programs are kept: one folder per program and version, shared between checkouts.
+
+A folder appears in one step, complete with a manifest of what it holds, or not at all. Whoever writes holds
+the lock. Nothing here builds or downloads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from grove.real.versions import Tool
+
+MANIFEST = "manifest.json"
+LOCK_POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the manifest of one program says."""
+
+    name: str
+    version: str
+    platform: str
+    size: int
+    sha256: str
+    built_with: str
+
+
+def default_root(environ: dict[str, str] | None = None) -> Path:
+    """The cache of the user who runs this."""
+    environ = dict(os.environ) if environ is None else environ
+    base = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or Path.home()) / ".cache")
+    return Path(base) / "grove" / "real"
+
+
+def this_platform() -> str:
+    """What programs built here run on; a home directory may be shared between machines."""
+    return f"{sys.platform}/{platform.machine()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """The programs under one folder."""
+
+    root: Path
+
+    def folder(self, tool: Tool) -> Path:
+        return self.root / tool.label
+
+    def path(self, tool: Tool) -> Path:
+        return self.folder(tool) / tool.name
+
+    def entry(self, tool: Tool) -> Entry | None:
+        """What is known about a finished program; None when it is not there or is for another machine."""
+        try:
+            entry = Entry(**json.loads((self.folder(tool) / MANIFEST).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+        return entry if entry.platform == this_platform() else None
+
+    def find(self, tool: Tool) -> Path | None:
+        """The program, if it is there and of the size that was written down; reads no content."""
+        entry, path = self.entry(tool), self.path(tool)
+        try:
+            whole = entry is not None and path.stat().st_size == entry.size and os.access(path, os.X_OK)
+        except OSError:
+            return None
+        return path if whole else None
+
+    def damage(self, tool: Tool) -> str:
+        """What is wrong with a program, read byte by byte; empty when nothing is."""
+        entry = self.entry(tool)
+        if entry is None:
+            return (
+                "is not installed"
+                if not self.folder(tool).exists()
+                else "has no readable manifest for this machine"
+            )
+        path = self.path(tool)
+        if not path.exists():
+            return "is missing although its manifest is there"
+        if path.stat().st_size != entry.size:
+            return f"has {path.stat().st_size} bytes instead of {entry.size}"
+        if checksum(path) != entry.sha256:
+            return "has another checksum than when it was built"
+        return "" if os.access(path, os.X_OK) else "is not executable"
+
+    def store(self, tool: Tool, binary: Path, *, built_with: str) -> Path:
+        """Takes a finished program in, in one step."""
+        with self.workspace() as place:
+            moved = place / tool.name
+            shutil.move(binary, moved)
+            moved.chmod(0o755)
+            entry = Entry(
+                name=tool.name,
+                version=tool.version,
+                platform=this_platform(),
+                size=moved.stat().st_size,
+                sha256=checksum(moved),
+                built_with=built_with,
+            )
+            (place / MANIFEST).write_text(json.dumps(asdict(entry), indent=2) + "\n", encoding="utf-8")
+            place.chmod(0o755)
+            shutil.rmtree(self.folder(tool), ignore_errors=True)
+            place.rename(self.folder(tool))
+        return self.path(tool)
+
+    def remove(self, tool: Tool) -> None:
+        shutil.rmtree(self.folder(tool), ignore_errors=True)
+
+    @contextlib.contextmanager
+    def workspace(self) -> Iterator[Path]:
+        """A folder on the same file system, gone afterwards whatever happens."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        place = Path(tempfile.mkdtemp(prefix=".work-", dir=self.root))
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def lock(self, *, waiting: Callable[[str], None]) -> Iterator[None]:
+        """Keeps a second writer out; the lock falls with the process that holds it."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        path = self.root / ".lock"
+        with path.open("a+", encoding="utf-8") as file:
+            if not _try_lock(file.fileno()):
+                file.seek(0)
+                holder = file.read().strip() or "unknown"
+                waiting(f"Another installation is at work (process {holder}); waiting for it to finish ...")
+                while not _try_lock(file.fileno()):
+                    time.sleep(LOCK_POLL_SECONDS)
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+            self._sweep()
+            yield
+
+    def _sweep(self) -> None:
+        """Removes what an installation left that was ended from outside; the lock is held."""
+        for place in self.root.glob(".work-*"):
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

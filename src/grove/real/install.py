@@ -1,0 +1,107 @@
+"""Install the programs of one or more minors: what is there is used, what is missing is built.
+
+An interrupted installation is continued by the next: finished programs stay, and so does Go's build cache
+until the minor that needed it is complete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grove.real.binaries import Locator
+from grove.real.build import Builder
+from grove.real.cache import Cache, default_root
+from grove.real.failure import NotInstalled, RealFailure
+from grove.real.progress import Progress, say
+from grove.real.toolchain import build_environment, find_go
+from grove.real.versions import MINORS, Tool, tools
+
+#: Room that the build of one minor takes at its height: build cache, new modules and the programs.
+NEEDED_BYTES = 6 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Installer:
+    """Brings the programs of minors into a cache."""
+
+    cache: Cache = field(default_factory=lambda: Cache(default_root()))
+    environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    jobs: int | None = None
+    say: Callable[[str], None] = say
+
+    async def install(self, minors: Sequence[str] = MINORS) -> None:
+        """Leaves every program of the minors ready to run."""
+        wanted = {minor: tools(minor) for minor in minors}
+        with self.cache.lock(waiting=self.say):
+            for minor, programs in wanted.items():
+                await self._install_minor(minor, programs)
+        self.say(f"Kubernetes {', '.join(minors)}: ready in {self.cache.root}.")
+
+    def verify(self, minors: Sequence[str] = MINORS) -> None:
+        """Reads every byte of what the cache holds; raises with a list of what is not as it was built."""
+        wanted = dict.fromkeys(tool for minor in minors for tool in tools(minor))
+        wrong = []
+        for tool in wanted:
+            damage = self.cache.damage(tool)
+            wrong += [f"{tool.label} {damage}"] if damage else []
+            self.say(f"  {tool.label}: {damage or 'as it was built'}")
+        if wrong:
+            raise RealFailure(
+                f"{'; '.join(wrong)}. `python -m grove.real install --repair --minors {','.join(minors)}` "
+                "builds what is damaged or missing."
+            )
+
+    async def repair(self, minors: Sequence[str] = MINORS) -> None:
+        """Removes what is not as it was built, then installs what is missing."""
+        with self.cache.lock(waiting=self.say):
+            for tool in dict.fromkeys(tool for minor in minors for tool in tools(minor)):
+                if self.cache.folder(tool).exists() and self.cache.damage(tool):
+                    self.cache.remove(tool)
+        await self.install(minors)
+
+    async def _install_minor(self, minor: str, programs: Sequence[Tool]) -> None:
+        self.say(f"Kubernetes {minor}:")
+        missing = [tool for tool in programs if not self._is_there(tool)]
+        if not missing:
+            return
+        self._check_room()
+        go = find_go()
+        # A build cache that the user chose is the user's; ours is gigabytes that nobody needs afterwards.
+        chosen = self.environ.get("GOCACHE")
+        build_cache = Path(chosen) if chosen else self.cache.root / "go-build"
+        builder = Builder(go, build_environment(build_cache, self.environ), self.jobs)
+        for tool in missing:
+            await self._build(tool, builder)
+        if not chosen:
+            await asyncio.to_thread(shutil.rmtree, build_cache, ignore_errors=True)
+
+    def _is_there(self, tool: Tool) -> bool:
+        found = Locator(self.cache, self.environ).find(tool)
+        if found is not None:
+            self.say(f"  {tool.label}: there ({found.origin}: {found.path})")
+        return found is not None
+
+    async def _build(self, tool: Tool, builder: Builder) -> None:
+        progress = Progress(tool.label)
+        with self.cache.workspace() as place:
+            try:
+                binary = await builder.build(tool, place, progress)
+            except BaseException:
+                progress.finish("not finished")
+                raise
+            stored = self.cache.store(tool, binary, built_with=builder.go.version)
+        progress.finish(f"built, {stored.stat().st_size / 1e6:.0f} MB")
+
+    def _check_room(self) -> None:
+        self.cache.root.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(self.cache.root).free
+        if free < NEEDED_BYTES:
+            raise NotInstalled(
+                f"Building a minor takes up to {NEEDED_BYTES >> 30} GiB and {self.cache.root} has "
+                f"{free / (1 << 30):.1f} GiB left; make room, or set XDG_CACHE_HOME to a larger disk."
+            )

@@ -1,0 +1,139 @@
+"""What is installed, exactly: the version of every program, and what each Kubernetes minor must be told.
+
+The versions repeat what the `go.mod` files in `modules/` pin; a test holds the two together. Pure data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grove.real.failure import NotInstalled
+
+ETCD_VERSION = "3.6.16"
+
+#: An etcd that somebody else installed is good enough from here on: it reports the progress of watches.
+ETCD_MINIMUM = (3, 5, 13)
+
+#: What the newest tool module asks for in its `go` line.
+GO_MINIMUM = (1, 26)
+
+ETCD = "etcd"
+APISERVER = "kube-apiserver"
+CONTROLLER_MANAGER = "kube-controller-manager"
+SCHEDULER = "kube-scheduler"
+
+_KUBERNETES = (APISERVER, CONTROLLER_MANAGER, SCHEDULER)
+_STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One Kubernetes minor: its version and how its gang scheduling is switched on."""
+
+    minor: str
+    version: str
+    gates: tuple[str, ...]
+    runtime_config: tuple[str, ...]
+    #: Gates that only kube-scheduler gets.
+    scheduler_gates: tuple[str, ...] = ()
+    #: From 1.36 there is a PodGroup kind, whose finalizer a controller takes off.
+    pod_groups: bool = True
+
+
+RELEASES = {
+    release.minor: release
+    for release in (
+        Release(
+            minor="1.35",
+            version="1.35.8",
+            gates=("GenericWorkload=true", "GangScheduling=true"),
+            runtime_config=("scheduling.k8s.io/v1alpha1=true",),
+            pod_groups=False,
+        ),
+        Release(
+            minor="1.36",
+            version="1.36.4",
+            gates=(
+                "GenericWorkload=true",
+                "GangScheduling=true",
+                "TopologyAwareWorkloadScheduling=true",
+                "WorkloadAwarePreemption=true",
+            ),
+            runtime_config=("scheduling.k8s.io/v1alpha2=true",),
+            # With this gate on, as it is by default, 1.36 tries an unschedulable group again without a pause:
+            # thousands of attempts a second and a whole core.
+            scheduler_gates=("SchedulerPopFromBackoffQ=false",),
+        ),
+        Release(
+            minor="1.37",
+            version="1.37.1",
+            # GangScheduling became a part of GenericWorkload; naming it is fatal to every 1.37 program.
+            gates=("GenericWorkload=true", "TopologyAwareWorkloadScheduling=true", "CompositePodGroup=true"),
+            runtime_config=("scheduling.k8s.io/v1beta1=true", "scheduling.k8s.io/v1alpha3=true"),
+        ),
+    )
+}
+
+MINORS = tuple(RELEASES)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One program: where its source is and which version of it we mean."""
+
+    name: str
+    version: str
+    module: str
+    package: str
+
+    @property
+    def label(self) -> str:
+        """Name and version as they stand in the cache and in messages."""
+        return f"{self.name}-{self.version}"
+
+    @property
+    def minor(self) -> str:
+        return ".".join(self.version.split(".")[:2])
+
+    @property
+    def linker_flags(self) -> str:
+        """Flags that leave out debug tables and write the version in, so that `/version` tells the truth."""
+        flags = ["-s", "-w"]
+        if self.name in _KUBERNETES:
+            major, minor = self.minor.split(".")
+            stamps = {
+                "gitVersion": f"v{self.version}",
+                "gitMajor": major,
+                "gitMinor": minor,
+                "gitTreeState": "clean",
+                # A fixed date: the same source gives the same bytes.
+                "buildDate": "1970-01-01T00:00:00Z",
+            }
+            flags += [
+                f"-X={package}.{name}={value}" for package in _STAMPED for name, value in stamps.items()
+            ]
+        return " ".join(flags)
+
+
+def release(minor: str) -> Release:
+    """The release of one minor; says which there are when it is none of them."""
+    try:
+        return RELEASES[minor]
+    except KeyError:
+        known = ", ".join(MINORS)
+        raise NotInstalled(
+            f"Kubernetes {minor!r} is not among the minors that can be run here: {known}."
+        ) from None
+
+
+def etcd_tool() -> Tool:
+    return Tool(ETCD, ETCD_VERSION, "etcd", "go.etcd.io/etcd/server/v3")
+
+
+def tools(minor: str) -> tuple[Tool, ...]:
+    """Everything that a control plane of one minor consists of, in the order in which it is built."""
+    version = release(minor).version
+    return (
+        etcd_tool(),
+        *(Tool(name, version, f"k8s-{minor}", f"k8s.io/kubernetes/cmd/{name}") for name in _KUBERNETES),
+    )

@@ -1,0 +1,97 @@
+"""The few requests that a control plane makes of its own components: is it ready, compact, does this exist.
+
+Speaks TLS with the control plane's own certificates only, and never through a proxy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import aiohttp
+
+from grove.meta import Manifest
+from grove.real.certificates import LOOPBACK
+from grove.real.failure import RealFailure
+
+REQUEST_SECONDS = 5.0
+
+
+def client_context(authority: Path, certificate: Path, key: Path) -> ssl.SSLContext:
+    """Trusts one authority and shows one certificate."""
+    context = ssl.create_default_context(cafile=str(authority))
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+class Wire:
+    """Requests with one identity; made inside a running event loop and closed there."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=context, force_close=True),
+            timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS),
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    def answers(self, url: str) -> Callable[[], Awaitable[bool]]:
+        """A probe: whether a GET is answered with 200."""
+
+        async def probe() -> bool:
+            try:
+                async with self._session.get(url) as response:
+                    return response.status == 200
+            except (aiohttp.ClientError, TimeoutError, OSError):
+                return False
+
+        return probe
+
+    async def post(self, url: str, body: Manifest) -> Manifest:
+        """The answer to a POST; RealFailure when it is not a 200."""
+        try:
+            async with self._session.post(url, json=body) as response:
+                text = await response.text()
+                if response.status != 200:
+                    raise RealFailure(f"POST {url} was answered with {response.status}: {text[:300]}")
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise RealFailure(f"POST {url} was not answered: {error or type(error).__name__}") from error
+        result: Manifest = json.loads(text)
+        return result
+
+
+def free_ports(count: int) -> list[int]:
+    """Different ports of the loopback that nobody listens on at this moment."""
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_STREAM) for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind((LOOPBACK, 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+async def compact(wire: Wire, etcd_url: str) -> int:
+    """Makes etcd forget every revision before the present one, and answers which that is."""
+    status = await wire.post(f"{etcd_url}/v3/maintenance/status", {})
+    revision = int(status["header"]["revision"])
+    await wire.post(f"{etcd_url}/v3/kv/compaction", {"revision": str(revision), "physical": True})
+    return revision
+
+
+async def first(*waiting: Awaitable[BaseException]) -> BaseException:
+    """What the first of several waits answers; the others are called off."""
+    tasks = [asyncio.ensure_future(each) for each in waiting]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return done.pop().result()
+    finally:
+        for task in tasks:
+            task.cancel()

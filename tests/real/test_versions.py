@@ -1,0 +1,60 @@
+"""The pins in the code and in the tool modules are the same ones."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from grove.real.build import MODULES
+from grove.real.failure import NotInstalled
+from grove.real.versions import ETCD_VERSION, GO_MINIMUM, MINORS, RELEASES, etcd_tool, release, tools
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_a_tool_module_pins_the_version_that_the_code_names(minor: str) -> None:
+    text = (MODULES / f"k8s-{minor}" / "go.mod").read_text()
+    assert re.findall(r"^\tk8s\.io/kubernetes v(\S+)", text, re.M) == [RELEASES[minor].version]
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_every_staging_module_follows_the_version_of_its_minor(minor: str) -> None:
+    text = (MODULES / f"k8s-{minor}" / "go.mod").read_text()
+    replaced = re.findall(r"^\tk8s\.io/(\S+) => k8s\.io/(\S+) v(\S+)$", text, re.M)
+    want = RELEASES[minor].version.replace("1.", "0.", 1)
+    assert len(replaced) >= 29
+    assert all(left == right and version == want for left, right, version in replaced)
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_a_tool_module_names_exactly_the_programs_that_are_built(minor: str) -> None:
+    text = (MODULES / f"k8s-{minor}" / "go.mod").read_text()
+    named = set(re.findall(r"^\t(k8s\.io/kubernetes/cmd/\S+)$", text, re.M))
+    assert named == {tool.package for tool in tools(minor) if tool.name != "etcd"}
+
+
+def test_etcd_is_pinned_once() -> None:
+    text = (MODULES / "etcd" / "go.mod").read_text()
+    assert re.findall(r"^\tgo\.etcd\.io/etcd/server/v3 v(\S+)", text, re.M) == [ETCD_VERSION]
+
+
+@pytest.mark.parametrize("folder", sorted(path.name for path in MODULES.iterdir()))
+def test_no_tool_module_needs_a_newer_go_than_is_asked_for(folder: str) -> None:
+    module = MODULES / folder
+    needed = re.search(r"^go (\d+)\.(\d+)", (module / "go.mod").read_text(), re.M)
+    assert needed is not None
+    assert (int(needed[1]), int(needed[2])) <= GO_MINIMUM
+    assert (module / "go.sum").stat().st_size > 0
+
+
+def test_the_version_is_written_into_kubernetes_and_not_into_etcd() -> None:
+    flags = {tool.name: tool.linker_flags for tool in tools("1.36")}
+    for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
+        assert f"-X={package}.gitVersion=v1.36.4" in flags["kube-apiserver"]
+        assert f"-X={package}.gitMinor=36" in flags["kube-apiserver"]
+    assert flags["etcd"] == etcd_tool().linker_flags == "-s -w"
+
+
+def test_an_unknown_minor_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(NotInstalled, match=r"'1\.34' is not among .*1\.35, 1\.36, 1\.37"):
+        release("1.34")
