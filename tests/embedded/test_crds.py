@@ -99,6 +99,17 @@ def test_deleting_a_crd_deletes_its_objects_and_stops_serving_it() -> None:
     with_cluster(body)
 
 
+def test_deleting_all_crds_at_once_takes_their_objects_too() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        await client.create(CRDS, gang_crd())
+        await client.create(GANGS, gang("g"))
+        await client.delete(CRDS)
+        assert (await client.list(CRDS))["items"] == []
+        assert not cluster.store.table(("sched.example.com", "gangs")).entries
+
+    with_cluster(body)
+
+
 def test_a_crd_waits_for_objects_with_finalizers() -> None:
     async def body(_: EmbeddedCluster, client: LocalClient) -> None:
         await client.create(CRDS, gang_crd())

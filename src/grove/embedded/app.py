@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from grove.embedded import crds, discovery, openapi
+from grove.embedded import discovery, openapi
 from grove.embedded.api import API
 from grove.embedded.authentication import Authenticator, service_account_user
 from grove.embedded.conversion import to_served
@@ -394,8 +394,6 @@ class App:
         options = delete_options(call.request.query, self._body(call))
         write = replace(call.write_options(), dry_run=options.dry_run)
         obj, gone = await self.deletions.delete(resource, target.namespace, target.name, options, write)
-        if resource.key == (crds.GROUP, crds.PLURAL) and not options.dry_run:
-            await self.deletions.delete_crd_instances(target.name, write)
         if not gone or resource.kind == "Pod":
             return reply(to_served(resource, obj))
         details = {"name": target.name, "kind": resource.plural, "uid": obj["metadata"]["uid"]}

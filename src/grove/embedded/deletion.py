@@ -48,13 +48,12 @@ class Deletions:
             return entry.obj, True
         if options.dry_run or marked == entry.obj:
             return marked, False
-        return self._store_marked(home, marked)
-
-    def _store_marked(self, home: ResourceType, marked: Manifest) -> tuple[Manifest, bool]:
         if home.key == (crds.GROUP, crds.PLURAL):
             self._api.custom.before_store(marked)
-        stored = self._api.store.put(home.key, marked).obj
-        return stored, False
+            stored = self._api.store.put(home.key, marked).obj
+            await self._delete_instances(name, write)
+            return stored, False
+        return self._api.store.put(home.key, marked).obj, False
 
     def _check_preconditions(self, home: ResourceType, obj: Manifest, options: DeleteOptions) -> None:
         meta = obj["metadata"]
@@ -110,7 +109,7 @@ class Deletions:
         context = self._api.context(home, write)
         return self._api.catalog.strategy(home).graceful_delete(obj, options, context)
 
-    async def delete_crd_instances(self, name: str, write: WriteOptions) -> None:
+    async def _delete_instances(self, name: str, write: WriteOptions) -> None:
         """Deletes the objects of a CRD that is being deleted; the CRD goes with the last of them."""
         crd = self._api.find(crds.GROUP, crds.PLURAL, "", name)
         if crd is None:
