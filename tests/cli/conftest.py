@@ -1,5 +1,6 @@
 """How the tests run a command: in this process, with standard output and error apart."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +25,10 @@ Grove = Callable[..., Ran]
 
 
 @pytest.fixture
-def grove(capsys: pytest.CaptureFixture[str]) -> Grove:
-    """Run `grove` with these arguments."""
+def grove(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Grove:
+    """Run `grove` with these arguments, outside of any cluster."""
+    for name in [name for name in os.environ if name.startswith("KUBE")]:
+        monkeypatch.delenv(name)
 
     def run(*arguments: str) -> Ran:
         code = main(arguments)

@@ -101,7 +101,7 @@ def test_missing_crds_are_named_with_the_way_to_install_them(tmp_path: Path, gro
 
 def test_permissions_that_are_missing_are_found_and_listed(tmp_path: Path) -> None:
     async def look() -> list[Need]:
-        options = ClusterOptions(nodes=0, actors=False)
+        options = ClusterOptions(nodes=0, actors=False, force=True)
         async with EmbeddedCluster(options) as cluster:
             admin = cluster.client()
             await admin.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "weak"}})

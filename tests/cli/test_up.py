@@ -76,6 +76,17 @@ def test_a_port_in_use_is_one_sentence(grove: Grove) -> None:
     assert f"127.0.0.1:{port}" in ran.err
 
 
+@pytest.mark.parametrize("command", ["up", "demo"])
+def test_inside_a_pod_it_starts_only_when_forced(
+    grove: Grove, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    ran = grove(command)
+    assert (ran.code, ran.out) == (1, "")
+    assert "KUBERNETES_SERVICE_HOST is set" in ran.err
+    assert "--force" in ran.err
+
+
 def test_a_kubeconfig_of_another_cluster_is_left_alone(grove: Grove, tmp_path: Path) -> None:
     precious = tmp_path / "config"
     precious.write_text("apiVersion: v1\nkind: Config\nclusters: [{name: production, cluster: {}}]\n")

@@ -10,7 +10,9 @@ from grove.cli.talk import Format, dumped, emit
 def crds(
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print them.")] = Format.YAML,
 ) -> None:
-    """Print Grove's CustomResourceDefinitions: grove crds | kubectl apply -f -
+    """Print Grove's CustomResourceDefinitions.
+
+    Install them with: grove crds | kubectl apply -f -
 
     YAML has one document for each; JSON is one List. Both can be piped into kubectl.
     """

@@ -9,6 +9,9 @@ from grove.cli.up import Kubernetes
 
 def demo(
     kubernetes: Annotated[Kubernetes, typer.Option(help="Which Kubernetes to be.")] = Kubernetes.V136,
+    force: Annotated[
+        bool, typer.Option("--force", help="Start even inside a pod of a real cluster.")
+    ] = False,
 ) -> None:
     """Show gangs being scheduled, in seconds and without a cluster.
 
@@ -21,6 +24,6 @@ def demo(
 
     logs.configure(level="error", format="text")
     try:
-        run_loop(show(kubernetes.value))
+        run_loop(show(kubernetes.value, force=force))
     except Interrupted:
         raise typer.Exit(130) from None

@@ -58,7 +58,9 @@ async def local_cluster(options: "ClusterOptions", kubeconfig: Path) -> "AsyncIt
 
     try:
         cluster = await EmbeddedCluster(options).start()
-    except (RefusedToStart, PortInUse) as error:
+    except RefusedToStart as error:
+        raise Failed(f"{error} (--force)") from None
+    except PortInUse as error:
         raise Failed(str(error)) from None
     except OSError as error:
         raise Failed(f"the embedded cluster cannot start: {error}") from None

@@ -15,14 +15,16 @@ from typing import Final
 
 from grove.api.config import OperatorConfiguration, load, warnings
 from grove.assembly import Identity, Operator, assemble
+from grove.backends.base import TopologyAware
 from grove.cli.connect import Reached, connected
-from grove.cli.finding import scheduler_resources
 from grove.cli.loop import Interrupted, stop_on_signals, unless_stopped
 from grove.cli.permissions import Need, missing, needed, sentence
 from grove.cli.talk import Failed
+from grove.controllers.scheduling import Scheduling
 from grove.errors import ApiError, InvalidConfiguration, Unreachable
 from grove.kube.client import Client
 from grove.kube.limiter import Limiter
+from grove.meta import Resource
 from grove.runtime.lease import LeaseTimes
 
 log = logging.getLogger(__name__)
@@ -107,12 +109,22 @@ async def operator_for(
     """A wired operator that has told which permissions it lacks; raises if it cannot work at all."""
     where = namespace or reached.connection.namespace
     operator = await assemble(reached.client, configuration, identity=identity_of(where), health=health)
-    needs = needed(configuration, await scheduler_resources(reached.client), namespace=where)
+    needs = needed(configuration, _written(operator.scheduling), namespace=where)
     permissions = Permissions(reached.client, needs)
     await permissions.ask()
     operator.manager.readiness.add("permissions", permissions.lacking)
     operator.manager.add_service("permissions", permissions.run)
     return operator
+
+
+def _written(scheduling: Scheduling) -> list[Resource]:
+    """The kinds that the enabled backends write in this cluster."""
+    found: list[Resource] = []
+    for backend in scheduling.registry.enabled:
+        found += backend.resources(scheduling.context(backend))
+        if isinstance(backend, TopologyAware):
+            found.append(backend.topology_resource)
+    return [each for each in dict.fromkeys(found) if scheduling.cluster.serves(each)]
 
 
 async def work(operator: Operator, stop: asyncio.Event) -> None:

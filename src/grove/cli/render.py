@@ -45,7 +45,9 @@ def render(
     ] = Minor.V136,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print.")] = Format.YAML,
 ) -> None:
-    """Show every object that would exist for a PodCliqueSet, without a cluster.
+    """Show what a PodCliqueSet becomes, without a cluster.
+
+    Prints every object that would exist: services, gangs, the scheduler's objects, cliques and gated pods.
 
     The files may also hold the ClusterTopologyBinding that the sets refer to; other kinds are ignored. What a
     scheduler cannot express is told on standard error and, in YAML, as comments. UIDs, and the parts of names

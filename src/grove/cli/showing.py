@@ -46,12 +46,12 @@ RACK: Final = "topology.kubernetes.io/rack"
 ZONE: Final = "topology.kubernetes.io/zone"
 
 
-async def show(minor: str) -> None:
+async def show(minor: str, *, force: bool = False) -> None:
     """The whole demonstration; raises Failed with the reason if a step does not happen."""
     require_embedded()
     from grove.embedded.cluster import ClusterOptions
 
-    options = ClusterOptions(kubernetes=minor, nodes=6, gpus=8, zones=2, racks=3)
+    options = ClusterOptions(kubernetes=minor, nodes=6, gpus=8, zones=2, racks=3, force=force)
     with stop_on_signals() as stop, tempfile.TemporaryDirectory(prefix="grove-demo-") as folder:
         await unless_stopped(_show(options, Path(folder) / "kubeconfig"), stop)
 

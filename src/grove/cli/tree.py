@@ -26,7 +26,7 @@ def tree(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Show a PodCliqueSet with its gangs, cliques and pods, and why not.
+    """Show sets with their gangs, cliques and pods, and why not.
 
     Each gang comes with its scheduler's objects, each pod with its node; a gang that does not run says why.
     """

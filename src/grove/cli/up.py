@@ -36,13 +36,18 @@ def up(
         typer.Option(help="Write the kubeconfig here instead of to a temporary file.", show_default=False),
     ] = None,
     operator: Annotated[bool, typer.Option(help="Run the operator too.")] = True,
+    force: Annotated[
+        bool, typer.Option("--force", help="Start even inside a pod of a real cluster.")
+    ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the API server; 0 for any.")] = 0,
     config: Annotated[
         str | None,
         typer.Option(help="OperatorConfiguration file; both schedulers if omitted.", show_default=False),
     ] = None,
 ) -> None:
-    """Start a local cluster with simulated nodes, and the operator in it.
+    """Start a local cluster and the operator in it.
+
+    Its nodes, kubelets and schedulers are simulated; its API is the real thing.
 
     kubectl works with the kubeconfig that it prints. Everything ends and is removed when it is told to stop
     (Ctrl-C, SIGTERM, a closed terminal); only --data-dir stays.
@@ -69,6 +74,7 @@ def up(
         racks=racks,
         port=port,
         data_dir=data_dir,
+        force=force,
     )
     run_loop(_up(options, write_kubeconfig, configuration if operator else None))
 
