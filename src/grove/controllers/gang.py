@@ -13,7 +13,17 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Backend, Capability, Context, Fidelity, Loss, Reading, Translation, Verdict
+from grove.backends.base import (
+    Backend,
+    Capability,
+    Context,
+    Fidelity,
+    Loss,
+    Reading,
+    Replacing,
+    Translation,
+    Verdict,
+)
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, OwnershipConflict, Remembers
 from grove.controllers.scheduling import missing_preconditions
@@ -126,10 +136,16 @@ class GangReconciler:
             wanted.add((resource, manifest["metadata"]["name"]))
             if there is not None and there.terminating:
                 continue
-            if there is None or difference(manifest, there.manifest):
+            differing = difference(manifest, there.manifest) if there is not None else manifest
+            if not differing:
+                continue
+            if there is not None and _must_be_replaced(seen.backend, manifest, differing):
+                # Its going wakes the gang, which then creates it anew.
+                changes.append(Delete(resource, there.key, there.uid))
+            else:
                 changes.append(Apply(resource, manifest))
-                if there is not None or _initialized(seen.gang):
-                    repairs.append(f"{resource.kind} {manifest['metadata']['name']}")
+            if there is not None or _initialized(seen.gang):
+                repairs.append(f"{resource.kind} {manifest['metadata']['name']}")
         for item in seen.objects:
             resource = self.shell.scheduling.resource_of(item.manifest)
             if (resource, item.name) not in wanted and not item.terminating:
@@ -239,6 +255,22 @@ class NotEnabled(Waiting):
 def _initialized(gang: PodGang) -> bool:
     condition = find_condition(gang.status.conditions, conditions.INITIALIZED)
     return condition is not None and condition.is_true
+
+
+def _must_be_replaced(backend: Backend, manifest: Manifest, differing: Manifest) -> bool:
+    """Whether something differs that the API server refuses to change in place."""
+    if not isinstance(backend, Replacing):
+        return False
+    return any(_touches(differing, path.split(".")) for path in backend.immutable(manifest))
+
+
+def _touches(patch: Manifest, path: Sequence[str]) -> bool:
+    value: object = patch
+    for step in path:
+        if not isinstance(value, dict) or step not in value:
+            return False
+        value = value[step]
+    return True
 
 
 def _reason(failure: GroveError) -> str:

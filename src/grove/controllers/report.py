@@ -75,7 +75,9 @@ class Reporter:
         since = self._since.setdefault(held, now)
         busy = self._applier.pending >= BUSY
         limit = HOLD_WHILE_BUSY_SECONDS if busy else HOLD_SECONDS
-        return max(0.0, min(since + limit - now, HOLD_SECONDS))
+        wait = min(since + limit - now, HOLD_SECONDS)
+        # What is left of a wait by the inaccuracy of floats alone is no wait.
+        return wait if wait > 0.001 else 0.0
 
 
 def _version(applied: Applied, resource: Resource, key: Key) -> str:

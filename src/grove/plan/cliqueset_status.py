@@ -40,6 +40,7 @@ def desired_cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: d
     return {
         "observedGeneration": generation,
         "replicas": cliqueset.spec.replicas,
+        "scheduledReplicas": sum(_placed(cliqueset, index, facts.gangs) for index in replicas),
         "availableReplicas": len(available),
         "updatedReplicas": sum(_updated(cliqueset, index, facts.cliques) for index in available),
         "hpaPodSelector": labels.selector(labels.owned_by(cliqueset.name)),
@@ -94,6 +95,12 @@ def _why_not(cliqueset: PodCliqueSet, replica: int, facts: SetFacts) -> str:
         if condition is not None and not condition.is_true:
             return f"gang {name}: {condition.message or condition.reason}"
     return ""
+
+
+def _placed(cliqueset: PodCliqueSet, replica: int, gangs: Mapping[str, PodGang]) -> bool:
+    gang = gangs.get(names.base_gang(cliqueset.name, replica))
+    scheduled = find_condition(gang.status.conditions, conditions.SCHEDULED) if gang is not None else None
+    return scheduled is not None and scheduled.is_true
 
 
 def _available(cliqueset: PodCliqueSet, replica: int, cliques: Mapping[str, PodClique]) -> bool:

@@ -1,0 +1,296 @@
+"""A whole world for tests: an embedded cluster, an operator on it and a user, on virtual time.
+
+    def test_a_gang_that_fits_runs() -> None:
+        async def story(world: World) -> None:
+            await world.apply(make.cliqueset_manifest("train", {"worker": 2}))
+            await world.until(lambda: world.phase("train-0") == "Running")
+
+        run_world(story)
+
+The operator is the real one on its real client; only the sockets are missing. The test sees the world as a
+user does, through the API, and can break it: faults, dropped watches, a killed operator.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Final
+
+import msgspec
+import yaml
+
+from grove.api import kinds
+from grove.api.config import OperatorConfiguration, load
+from grove.assembly import Operator, assemble
+from grove.embedded.actors.schedulers.kai_install import install as install_kai
+from grove.embedded.clock import LoopClock
+from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
+from grove.embedded.identity import MASTERS, User
+from grove.errors import NotFound
+from grove.kube.client import Client
+from grove.kube.limiter import Limiter
+from grove.kube.retry import RetryPolicy
+from grove.meta import Key, Manifest, Resource, resource
+from grove.testing.memory import MemoryTransport
+from grove.testing.virtual_time import EPOCH, run_virtual, virtual_clock, virtual_loop
+
+OPERATOR: Final = User("system:serviceaccount:grove-system:grove-operator", (MASTERS,))
+USER: Final = User("alice", (MASTERS,))
+CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
+NODES: Final = resource("", "v1", "Node", namespaced=False)
+
+CONFIGURATION: Final = """
+apiVersion: operator.config.grove.io/v1alpha1
+kind: OperatorConfiguration
+topologyAwareScheduling: {enabled: true}
+scheduler:
+  profiles: [{name: default-scheduler}, {name: kai-scheduler}]
+"""
+
+
+@dataclass(frozen=True)
+class WorldOptions:
+    """What the world is like; the seed decides everything that chance would."""
+
+    seed: int = 0
+    kubernetes: str = "1.36"
+    nodes: int = 4
+    gpus: int = 8
+    kai: bool = False
+    configuration: OperatorConfiguration = field(default_factory=lambda: load(CONFIGURATION))
+
+
+class World:
+    """An embedded cluster with a user; operators come and go."""
+
+    def __init__(self, cluster: EmbeddedCluster, options: WorldOptions) -> None:
+        self.cluster = cluster
+        self.options = options
+        self.rng = random.Random(options.seed)
+        self.user = self._client(USER)
+        self.operator: Operator | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._transport: MemoryTransport | None = None
+
+    # The operator ---------------------------------------------------------------------------------
+
+    async def start_operator(self) -> Operator:
+        """Start an operator; returns when its controllers work."""
+        self._transport = MemoryTransport(self.cluster.app, OPERATOR)
+        client = Client(self._transport, limiter=Limiter.off(), retries=RetryPolicy(rng=self.rng))
+        while True:
+            try:
+                operator = await assemble(
+                    client,
+                    self.options.configuration,
+                    clock=virtual_clock(),
+                    rng=random.Random(self.rng.getrandbits(64)),
+                    health=False,
+                )
+                break
+            except Exception:
+                # A process that cannot start is started again, as a kubelet does.
+                if not self.cluster.faults.active:
+                    raise
+                await asyncio.sleep(1)
+        self.operator = operator
+        self._running = asyncio.create_task(operator.manager.run(), name="operator")
+        working = asyncio.create_task(operator.manager.working.wait())
+        await asyncio.wait({self._running, working}, return_when=asyncio.FIRST_COMPLETED)
+        if self._running.done():
+            self._running.result()
+        return operator
+
+    async def kill_operator(self) -> None:
+        """End the operator as SIGKILL does: nothing of it reaches the API from this moment on."""
+        if self._running is None or self._transport is None:
+            return
+        await self._transport.close()
+        if self.operator is not None:
+            for controller in self.operator.controllers.values():
+                controller.hurry()
+        self._running.cancel()
+        await asyncio.wait({self._running})
+        if not self._running.cancelled():
+            self._running.exception()
+        self._running = None
+
+    # The user -------------------------------------------------------------------------------------
+
+    async def apply(self, *manifests: Manifest) -> None:
+        """Server-side apply, as `kubectl apply --server-side` does."""
+        for manifest in manifests:
+            group, _, version = str(manifest["apiVersion"]).rpartition("/")
+            served = resource(group, version, str(manifest["kind"]))
+            namespaced = served.kind not in (
+                "ClusterTopologyBinding",
+                "Node",
+                "Queue",
+                "Topology",
+                "PriorityClass",
+            )
+            plural = "priorityclasses" if served.kind == "PriorityClass" else served.plural
+            if served.kind == "Topology":
+                plural = "topologies"
+            metadata = {**manifest["metadata"]}
+            for stamped in ("uid", "generation", "creationTimestamp", "resourceVersion"):
+                metadata.pop(stamped, None)
+            if namespaced:
+                metadata.setdefault("namespace", "default")
+            await self.user.apply(
+                Resource(served.gvk, plural, namespaced),
+                {**manifest, "metadata": metadata},
+                field_manager="kubectl",
+            )
+
+    async def get(self, resource: Resource, name: str, namespace: str = "default") -> Manifest | None:
+        """One object, or None."""
+        key = Key(namespace if resource.namespaced else "", name)
+        try:
+            found: Manifest = await self.user.get(resource, key, type=dict)
+        except NotFound:
+            return None
+        return found
+
+    async def all(self, resource: Resource, labels: str = "") -> list[Manifest]:
+        """All objects of a kind."""
+        return await self.user.list_all(resource, type=dict, labels=labels)
+
+    async def pods(self) -> list[Manifest]:
+        return await self.all(kinds.PODS)
+
+    async def gang(self, name: str) -> Manifest | None:
+        return await self.get(kinds.GANGS, name)
+
+    async def phase(self, gang: str) -> str:
+        found = await self.gang(gang)
+        return str((found or {}).get("status", {}).get("phase", "")) if found else "missing"
+
+    async def condition(self, gang: str, type: str) -> Manifest:
+        """A condition of a gang; empty when it has none of this type."""
+        found = await self.gang(gang) or {}
+        listed = (found.get("status") or {}).get("conditions") or ()
+        return next((each for each in listed if each["type"] == type), {})
+
+    async def scale(self, name: str, replicas: int, of: Resource = kinds.CLIQUESETS) -> None:
+        await self.user.merge_patch(
+            of, Key("default", name), {"spec": {"replicas": replicas}}, subresource="scale"
+        )
+
+    async def add_node(self, name: str, gpus: int = 8, labels: dict[str, str] | None = None) -> None:
+        """A node as a user creates it with kubectl; the simulated kubelet plays it."""
+        size = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
+        marks = {"kubernetes.io/hostname": name, **(labels or {})}
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": marks},
+            "status": {"capacity": size, "allocatable": size},
+        }
+        await self.user.create(NODES, node)
+
+    # Time -----------------------------------------------------------------------------------------
+
+    async def until(self, holds: Callable[[], Awaitable[bool]], what: str, *, seconds: float = 120) -> None:
+        """Let time pass until something holds; fail with `what` and the state of the gangs otherwise."""
+        loop = virtual_loop()
+        deadline = loop.time() + seconds
+        while not await holds():
+            if loop.time() >= deadline:
+                raise AssertionError(f"not within {seconds} s: {what}\n{await self.describe()}")
+            await asyncio.sleep(0.05)
+
+    async def settle(self, *, quiet: float = 3.0, seconds: float = 900) -> None:
+        """Let time pass until nothing has been written for a while; events and heartbeats do not count."""
+        loop = virtual_loop()
+        deadline, last, since = loop.time() + seconds, -1, loop.time()
+        while loop.time() - since < quiet:
+            if loop.time() >= deadline:
+                raise AssertionError(f"still writing after {seconds} s\n{await self.describe()}")
+            count = self.writes(succeeded_only=True, everybody=True)
+            if count != last:
+                last, since = count, loop.time()
+            await asyncio.sleep(0.1)
+
+    def writes(self, *, succeeded_only: bool = False, everybody: bool = False) -> int:
+        """How many writes the operator (or everybody) made, events, leases and heartbeats aside."""
+        ignored = ("events", "leases", "nodes")
+        return sum(
+            1
+            for entry in self.cluster.requests
+            if entry.is_write
+            and (everybody or entry.user == OPERATOR.name)
+            and (not succeeded_only or entry.status < 400)
+            and not entry.resource.startswith(ignored)
+        )
+
+    async def describe(self) -> str:
+        """The gangs and pods as a person would look at them when a test fails."""
+        lines = []
+        for each in await self.all(kinds.GANGS):
+            status = each.get("status") or {}
+            told = [
+                f"{c['type']}={c['status']} {c.get('message', '')}" for c in status.get("conditions") or ()
+            ]
+            lines.append(f"gang {each['metadata']['name']} {status.get('phase')}: {' | '.join(told)}")
+        for each in await self.pods():
+            spec = each["spec"]
+            gates = [gate["name"] for gate in spec.get("schedulingGates") or ()]
+            where = spec.get("nodeName", "-")
+            lines.append(
+                f"pod {each['metadata']['name']} on {where} {each['status'].get('phase')} gates {gates}"
+            )
+        return "\n".join(lines)
+
+    def _client(self, user: User) -> Client:
+        return Client(MemoryTransport(self.cluster.app, user), limiter=Limiter.off())
+
+
+def run_world(
+    story: Callable[[World], Awaitable[None]], options: WorldOptions | None = None, *, operator: bool = True
+) -> None:
+    """Run a story in a fresh world, the operator already working unless told otherwise."""
+    chosen = options or WorldOptions()
+
+    async def main() -> None:
+        world = await _create(chosen)
+        try:
+            if operator:
+                await world.start_operator()
+            await story(world)
+        finally:
+            await world.kill_operator()
+            await world.cluster.stop()
+
+    run_virtual(main, seed=chosen.seed)
+
+
+async def _create(options: WorldOptions) -> World:
+    cluster = EmbeddedCluster(
+        ClusterOptions(
+            kubernetes=options.kubernetes,
+            nodes=options.nodes,
+            gpus=options.gpus,
+            seed=options.seed,
+            clock=LoopClock(EPOCH),
+            listen=False,
+            managed_fields="lazy",
+        )
+    )
+    await cluster.start()
+    world = World(cluster, options)
+    for crd in crds():
+        await world.user.create(CRDS, crd)
+    if options.kai:
+        await install_kai(cluster.client())
+    return world
+
+
+def crds() -> Iterable[Manifest]:
+    """Grove's CRDs, as they are shipped."""
+    folder = resources.files("grove.api") / "crds"
+    for file in sorted(folder.iterdir(), key=lambda each: each.name):
+        if file.name.endswith(".yaml"):
+            yield msgspec.convert(yaml.safe_load(file.read_text()), Manifest)
