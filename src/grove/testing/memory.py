@@ -1,7 +1,7 @@
 """A transport without sockets: the client of `kube/` speaks to an embedded API server in the same event loop.
 
-Requests pass through `App.handle` like those that come over HTTPS, faults and request log included, so that whole
-operators run under virtual time. Only bytes cross over; nothing is shared.
+Requests pass through `App.handle` like those that come over HTTPS, faults and request log included, so that
+whole operators run under virtual time. Only bytes cross over; nothing is shared.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from grove.embedded.app import App, Request
 from grove.embedded.app import Response as Answer
 from grove.embedded.identity import User
 from grove.errors import Unreachable
+from grove.kube.retry import LOST, NOT_SENT, TIMED_OUT
 from grove.kube.transport import Response, Stream
 
 
@@ -47,10 +48,12 @@ class MemoryStream:
 class MemoryTransport:
     """The way to an embedded API server in this process, as a user of it."""
 
-    def __init__(self, app: App, user: User) -> None:
+    def __init__(self, app: App, user: User, *, dies_with_a_request: bool = False) -> None:
         self._app = app
         self._user = user
-        self._closed = False
+        #: Closed by its owner, or because the process "died" with a request that was lost.
+        self.closed = asyncio.Event()
+        self._dies = dies_with_a_request
 
     async def send(
         self,
@@ -66,7 +69,9 @@ class MemoryTransport:
             async with asyncio.timeout(timeout):
                 answer = await self._handle(method, path, query, headers, body)
         except TimeoutError:
-            raise Unreachable(f"no answer to {method} {path} within {timeout} seconds") from None
+            raise Unreachable(
+                f"no answer to {method} {path} within {timeout} seconds", reason=TIMED_OUT
+            ) from None
         stream = MemoryStream(answer)
         return Response(answer.status, answer.headers, await stream.body())
 
@@ -82,7 +87,7 @@ class MemoryTransport:
                 await answer.body.aclose()
 
     async def close(self) -> None:
-        self._closed = True
+        self.closed.set()
 
     async def _handle(
         self,
@@ -92,8 +97,8 @@ class MemoryTransport:
         headers: Mapping[str, str] | None,
         body: bytes | None,
     ) -> Answer:
-        if self._closed:
-            raise Unreachable("the transport is closed")
+        if self.closed.is_set():
+            raise Unreachable("the transport is closed", reason=NOT_SENT)
         names = {name.lower(): value for name, value in (headers or {}).items()}
         request = Request(method, path, dict(query), names, body or b"", self._user)
         # A request over a socket always gives way to others; so does this one.
@@ -101,4 +106,6 @@ class MemoryTransport:
         try:
             return await self._app.handle(request)
         except ConnectionError as lost:
-            raise Unreachable(f"{method} {path}: the connection was lost: {lost}") from None
+            if self._dies:
+                self.closed.set()
+            raise Unreachable(f"{method} {path}: the connection was lost: {lost}", reason=LOST) from None

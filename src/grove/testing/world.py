@@ -13,18 +13,14 @@ user does, through the API, and can break it: faults, dropped watches, a killed 
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from importlib import resources
 from typing import Final
-
-import msgspec
-import yaml
 
 from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load
+from grove.api.crd import definitions
 from grove.assembly import Operator, assemble
-from grove.embedded.actors.schedulers.kai_install import install as install_kai
 from grove.embedded.clock import LoopClock
 from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
 from grove.embedded.identity import MASTERS, User
@@ -76,9 +72,12 @@ class World:
 
     # The operator ---------------------------------------------------------------------------------
 
-    async def start_operator(self) -> Operator:
-        """Start an operator; returns when its controllers work."""
-        self._transport = MemoryTransport(self.cluster.app, OPERATOR)
+    async def start_operator(self, *, dies_with_a_request: bool = False) -> Operator:
+        """Start an operator; returns when its controllers work.
+
+        It may be told to die with the first request whose answer is lost (see the fault `lose`).
+        """
+        self._transport = MemoryTransport(self.cluster.app, OPERATOR, dies_with_a_request=dies_with_a_request)
         client = Client(self._transport, limiter=Limiter.off(), retries=RetryPolicy(rng=self.rng))
         while True:
             try:
@@ -102,6 +101,11 @@ class World:
         if self._running.done():
             self._running.result()
         return operator
+
+    @property
+    def operator_died(self) -> bool:
+        """Whether the operator died with a request."""
+        return self._transport is not None and self._transport.closed.is_set()
 
     async def kill_operator(self) -> None:
         """End the operator as SIGKILL does: nothing of it reaches the API from this moment on."""
@@ -277,20 +281,11 @@ async def _create(options: WorldOptions) -> World:
             clock=LoopClock(EPOCH),
             listen=False,
             managed_fields="lazy",
+            schedulers=("default", "kai") if options.kai else ("default",),
         )
     )
     await cluster.start()
     world = World(cluster, options)
-    for crd in crds():
+    for crd in definitions():
         await world.user.create(CRDS, crd)
-    if options.kai:
-        await install_kai(cluster.client())
     return world
-
-
-def crds() -> Iterable[Manifest]:
-    """Grove's CRDs, as they are shipped."""
-    folder = resources.files("grove.api") / "crds"
-    for file in sorted(folder.iterdir(), key=lambda each: each.name):
-        if file.name.endswith(".yaml"):
-            yield msgspec.convert(yaml.safe_load(file.read_text()), Manifest)
