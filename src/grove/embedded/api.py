@@ -394,6 +394,7 @@ class API:
             new_cluster_ip=self.generator.cluster_ip,
             subresource=options.subresource,
             dry_run=options.dry_run,
+            features=self.catalog.features,
         )
 
     async def _mutate(

@@ -215,10 +215,20 @@ GANG_APIS: dict[str, dict[str, dict[str, bool]]] = {
 }
 
 
-def _gang_types(minor: str) -> Iterator[ResourceType]:
+#: A kind is served while its feature gate is on.
+_GANG_GATES = {
+    "Workload": "GenericWorkload",
+    "PodGroup": "GenericWorkload",
+    "CompositePodGroup": "CompositePodGroup",
+}
+
+
+def _gang_types(minor: str, features: frozenset[str] | None) -> Iterator[ResourceType]:
     home: dict[str, str] = {}
     for version, kinds in GANG_APIS[minor].items():
         for kind, has_status in kinds.items():
+            if features is not None and _GANG_GATES[kind] not in features:
+                continue
             stored_as = home.get(kind, "")
             home.setdefault(kind, f"scheduling.k8s.io/{version}")
             yield _kind(
@@ -231,10 +241,10 @@ def _gang_types(minor: str) -> Iterator[ResourceType]:
             )
 
 
-def builtin_types(minor: str) -> Iterator[ResourceType]:
-    """Every built-in kind of one Kubernetes minor."""
+def builtin_types(minor: str, features: frozenset[str] | None = None) -> Iterator[ResourceType]:
+    """Every built-in kind of one Kubernetes minor; of the gang API only what the gates switch on."""
     if minor not in MINORS:
         raise ValueError(f"Kubernetes {minor!r} is not known to the embedded cluster; choose one of {MINORS}")
     for rows in (CORE, WORKLOADS, INFRASTRUCTURE, POLICY, REVIEWS):
         yield from rows
-    yield from _gang_types(minor)
+    yield from _gang_types(minor, features)

@@ -17,9 +17,10 @@ BUILTIN_SCALE = ScalePaths(("spec", "replicas"), ("status", "replicas"))
 
 
 class Catalog:
-    def __init__(self, minor: str) -> None:
+    def __init__(self, minor: str, features: frozenset[str] | None = None) -> None:
         self.minor = minor
-        self.registry = Registry(minor)
+        self.features = features
+        self.registry = Registry(minor, features)
         self._schemas: dict[ResourceType, Schema | None] = {}
         self._strategies: dict[ResourceType, Strategy] = {}
         self._definitions: dict[ResourceType, Definition] = {}

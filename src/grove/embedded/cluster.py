@@ -78,6 +78,8 @@ class ClusterOptions:
     durable: bool = False
     actors: bool = True
     schedulers: tuple[str, ...] = ("default", "kai")
+    features: frozenset[str] | None = None
+    """The feature gates of the native gang API that are on; None for all, an empty set for none."""
     managed_fields: Mode = "full"
     faults: Faults | None = None
     ring: int = RING
@@ -113,7 +115,7 @@ class EmbeddedCluster:
         self.options = options or ClusterOptions()
         self.clock = self.options.clock or SystemClock()
         self.store = Store(ring=self.options.ring)
-        self.catalog = Catalog(self.options.kubernetes)
+        self.catalog = Catalog(self.options.kubernetes, self.options.features)
         self.generator = Generator(self.options.seed)
         self.faults = self.options.faults or Faults(seed=self.options.seed)
         self.requests = RequestLog()

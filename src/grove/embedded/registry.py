@@ -56,14 +56,14 @@ class ResourceType:
 class Registry:
     """The kinds that are served right now; `revision` moves whenever that changes."""
 
-    def __init__(self, minor: str = "1.36") -> None:
+    def __init__(self, minor: str = "1.36", features: frozenset[str] | None = None) -> None:
         from grove.embedded.builtins import builtin_types
 
         self.minor = minor
         self.revision = 0
         self._types: dict[tuple[str, str, str], ResourceType] = {}
         self._kinds: dict[tuple[str, str], ResourceType] = {}
-        for resource in builtin_types(minor):
+        for resource in builtin_types(minor, features):
             self.add(resource)
 
     def add(self, resource: ResourceType) -> None:

@@ -54,7 +54,10 @@ class WorldOptions:
     kubernetes: str = "1.36"
     nodes: int = 4
     gpus: int = 8
+    #: Whether KAI is installed: its CRDs, its queues and its scheduler.
     kai: bool = False
+    #: The feature gates of the native gang API; None for all, an empty set for a cluster without gangs.
+    features: frozenset[str] | None = None
     configuration: OperatorConfiguration = field(default_factory=lambda: load(CONFIGURATION))
 
 
@@ -282,6 +285,7 @@ async def _create(options: WorldOptions) -> World:
             listen=False,
             managed_fields="lazy",
             schedulers=("default", "kai") if options.kai else ("default",),
+            features=options.features,
         )
     )
     await cluster.start()
