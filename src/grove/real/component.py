@@ -30,6 +30,7 @@ class Component:
         self.log = log
         #: Set as long as its end would be news.
         self._should_run = False
+        self._gave_trouble = False
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -75,9 +76,9 @@ class Component:
             await asyncio.sleep(PROBE_SECONDS)
 
     @property
-    def crashed(self) -> bool:
-        """Whether it ended although nobody asked it to."""
-        return self._should_run and not self.running
+    def gave_trouble(self) -> bool:
+        """Whether its log is worth keeping: it ended although nobody asked it to, or was late."""
+        return self._gave_trouble or (self._should_run and not self.running)
 
     async def stop(self, *, grace: float) -> None:
         """Asks the program to end and ends it if it does not."""
@@ -104,6 +105,7 @@ class Component:
         return self._failed(f"ended by itself with code {code}")
 
     def _failed(self, what: str) -> ComponentFailed:
+        self._gave_trouble = True
         return ComponentFailed(self.name, what, log=self.log, lines=telling_lines(self.log))
 
     async def _ended_within(self, seconds: float) -> bool:

@@ -107,8 +107,8 @@ class RealControlPlane:
                 return
 
     async def stop(self) -> None:
-        """Ends every component and removes the files; logs stay when a component had ended by itself."""
-        crashed = any(each.crashed for each in self._components.values())
+        """Ends every component and removes the files; the logs stay when a component gave trouble."""
+        trouble = any(each.gave_trouble for each in self._components.values())
         await asyncio.gather(*(self._end(name) for name in (SCHEDULER, CONTROLLER_MANAGER)))
         await self._end(APISERVER)
         await self._end(ETCD)
@@ -122,7 +122,7 @@ class RealControlPlane:
             place.release()
         else:
             # Logs that were asked for elsewhere are not in the folder and stay in any case.
-            place.clear(keep=place.root / "log" if crashed and self.options.logs is None else None)
+            place.clear(keep=place.root / "log" if trouble and self.options.logs is None else None)
 
     async def wait(self) -> None:
         """Returns never; raises what happened when a component ends although nobody asked it to."""
