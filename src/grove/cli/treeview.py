@@ -3,9 +3,9 @@
 Next to each gang that is not running stands why, in the words of its conditions. Reads values, asks nobody.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from grove.api import conditions, labels
 from grove.api.clique import PodClique
@@ -25,6 +25,43 @@ class World:
     pods: Sequence[Pod] = ()
     #: The schedulers' objects, of whatever kind.
     objects: Sequence[Manifest] = ()
+
+
+T = TypeVar("T", bound=Object)
+
+
+@dataclass(frozen=True, slots=True)
+class _Below:
+    """What is below each set, gang and clique; looked up, because a big cluster has thousands of each."""
+
+    gangs: Mapping[Key, Sequence[PodGang]]
+    cliques: Mapping[Key, Sequence[PodClique]]
+    cliques_of_gang: Mapping[Key, Sequence[PodClique]]
+    pods_of_gang: Mapping[Key, Sequence[Pod]]
+    pods_of_clique: Mapping[Key, Sequence[Pod]]
+    objects: Mapping[str, Sequence[Manifest]]
+
+    @classmethod
+    def of(cls, world: World) -> "_Below":
+        objects: dict[str, list[Manifest]] = {}
+        for each in world.objects:
+            for owner in each["metadata"].get("ownerReferences") or ():
+                objects.setdefault(str(owner.get("uid")), []).append(each)
+        return cls(
+            _by_label(world.gangs, labels.PART_OF),
+            _by_label(world.cliques, labels.PART_OF),
+            _by_label(world.cliques, labels.POD_GANG),
+            _by_label(world.pods, labels.POD_GANG),
+            _by_label(world.pods, labels.POD_CLIQUE),
+            objects,
+        )
+
+
+def _by_label(items: Iterable[T], label: str) -> dict[Key, list[T]]:
+    found: dict[Key, list[T]] = {}
+    for item in items:
+        found.setdefault(Key(item.namespace, item.labels.get(label, "")), []).append(item)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +91,8 @@ _NEWS: Final = (
 
 def forest(world: World) -> list[Node]:
     """One tree for each set, by namespace and name."""
-    return [_cliqueset(each, world) for each in sorted(world.cliquesets, key=lambda item: item.key)]
+    below = _Below.of(world)
+    return [_cliqueset(each, below) for each in sorted(world.cliquesets, key=lambda item: item.key)]
 
 
 def lines(node: Node, *, plain: bool = False) -> list[str]:
@@ -118,7 +156,7 @@ def _sentence(words: str, message: str) -> str:
     return f"{words}: {' '.join(message.split())}" if message else words
 
 
-def _cliqueset(cliqueset: PodCliqueSet, world: World) -> Node:
+def _cliqueset(cliqueset: PodCliqueSet, below: _Below) -> Node:
     status = cliqueset.status
     wanted = cliqueset.spec.replicas
     why = [
@@ -127,12 +165,12 @@ def _cliqueset(cliqueset: PodCliqueSet, world: World) -> Node:
     ]
     if status.observed_generation is None:
         why.append("no operator has looked at it yet")
-    gangs = [gang for gang in world.gangs if _part_of(gang, cliqueset)]
+    gangs = below.gangs.get(cliqueset.key, ())
     known = {gang.name for gang in gangs}
     strays = [
         clique
-        for clique in world.cliques
-        if _part_of(clique, cliqueset) and clique.labels.get(labels.POD_GANG) not in known
+        for clique in below.cliques.get(cliqueset.key, ())
+        if clique.labels.get(labels.POD_GANG) not in known
     ]
     placed = sum(1 for gang in gangs if _is_true(gang, conditions.SCHEDULED))
     words = [f"{status.available_replicas} of {wanted} available", f"{placed} of {len(gangs)} gangs placed"]
@@ -148,14 +186,14 @@ def _cliqueset(cliqueset: PodCliqueSet, world: World) -> Node:
         },
         tuple(each for each in why if each),
         (
-            *(_gang(gang, world) for gang in sorted(gangs, key=_natural)),
-            *(_clique(clique, world) for clique in sorted(strays, key=_natural)),
+            *(_gang(gang, below) for gang in sorted(gangs, key=_natural)),
+            *(_clique(clique, below) for clique in sorted(strays, key=_natural)),
         ),
     )
 
 
-def _gang(gang: PodGang, world: World) -> Node:
-    pods = [pod for pod in world.pods if _belongs(pod, labels.POD_GANG, gang)]
+def _gang(gang: PodGang, below: _Below) -> Node:
+    pods = below.pods_of_gang.get(gang.key, ())
     bound = sum(1 for pod in pods if pod.bound and pod.active)
     ready = sum(1 for pod in pods if pod.ready and pod.active)
     backend = gang.labels.get(labels.SCHEDULER_BACKEND, "")
@@ -165,8 +203,8 @@ def _gang(gang: PodGang, world: World) -> Node:
         words.append(f"backend {backend}")
     if gang.status.placement_score is not None:
         words.append(f"score {gang.status.placement_score:g}")
-    objects = [each for each in world.objects if _owned(each, gang)]
-    cliques = [clique for clique in world.cliques if _belongs(clique, labels.POD_GANG, gang)]
+    objects = below.objects.get(gang.uid, ())
+    cliques = below.cliques_of_gang.get(gang.key, ())
     return Node(
         "PodGang",
         gang.name,
@@ -182,7 +220,7 @@ def _gang(gang: PodGang, world: World) -> Node:
         why_not(gang),
         (
             *(_object(each) for each in sorted(objects, key=_manifest_order)),
-            *(_clique(clique, world) for clique in sorted(cliques, key=_natural)),
+            *(_clique(clique, below) for clique in sorted(cliques, key=_natural)),
         ),
     )
 
@@ -196,8 +234,8 @@ def _object(manifest: Manifest) -> Node:
     )
 
 
-def _clique(clique: PodClique, world: World) -> Node:
-    pods = [pod for pod in world.pods if _belongs(pod, labels.POD_CLIQUE, clique)]
+def _clique(clique: PodClique, below: _Below) -> Node:
+    pods = below.pods_of_clique.get(clique.key, ())
     ready = sum(1 for pod in pods if pod.ready and pod.active)
     return Node(
         "PodClique",
@@ -259,19 +297,6 @@ def _is_true(gang: PodGang, name: str) -> bool:
 
 def _going(item: Object) -> tuple[str, ...]:
     return ("being deleted",) if item.terminating else ()
-
-
-def _part_of(item: Object, cliqueset: PodCliqueSet) -> bool:
-    return _belongs(item, labels.PART_OF, cliqueset)
-
-
-def _belongs(item: Object, label: str, owner: Object) -> bool:
-    return Key(item.namespace, item.labels.get(label, "")) == owner.key
-
-
-def _owned(manifest: Manifest, gang: PodGang) -> bool:
-    references = manifest["metadata"].get("ownerReferences") or ()
-    return any(each.get("uid") == gang.uid for each in references)
 
 
 def _natural(item: Object) -> tuple[int, str]:
