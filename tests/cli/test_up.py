@@ -97,6 +97,13 @@ def test_a_kubeconfig_of_another_cluster_is_left_alone(grove: Grove, tmp_path: P
     assert precious.read_text() == before
 
 
+def test_data_that_is_no_database_is_one_sentence(grove: Grove, tmp_path: Path) -> None:
+    (tmp_path / "cluster.db").write_text("this is not a database, only text that is long enough" * 20)
+    ran = grove("up", "--no-operator", "--data-dir", str(tmp_path))
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(f"grove: the data in {tmp_path} cannot be used: ")
+
+
 @pytest.mark.parametrize("option", [["--nodes", "-1"], ["--port", "70000"], ["--kubernetes", "1.2"]])
 def test_values_out_of_range_are_wrong_usage(grove: Grove, option: list[str]) -> None:
     ran = grove("up", *option)

@@ -6,7 +6,8 @@ was started or written is gone when the block is left.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import sqlite3
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,7 @@ from grove.backends.kai import BIND_REQUESTS
 from grove.cli.talk import Failed
 from grove.errors import AlreadyExists
 from grove.kube.client import Client
-from grove.meta import Manifest, resource
+from grove.meta import Manifest, Resource, resource
 
 if TYPE_CHECKING:
     from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
@@ -41,7 +42,8 @@ scheduler:
   defaultProfileName: default-scheduler
 """
 
-_SERVED_WITHIN_SECONDS: Final = 10.0
+#: A new kind is served a moment after its definition was accepted.
+_LOOKS: Final = 200
 _LOOK_AGAIN_SECONDS: Final = 0.05
 
 
@@ -62,6 +64,8 @@ async def local_cluster(options: "ClusterOptions", kubeconfig: Path) -> "AsyncIt
         raise Failed(f"{error} (--force)") from None
     except PortInUse as error:
         raise Failed(str(error)) from None
+    except sqlite3.Error as error:
+        raise Failed(f"the data in {options.data_dir} cannot be used: {error}") from None
     except OSError as error:
         raise Failed(f"the embedded cluster cannot start: {error}") from None
     try:
@@ -100,12 +104,16 @@ async def install_crds(client: Client) -> None:
     with contextlib.suppress(AlreadyExists):
         await client.create(CRDS, _bind_requests())
     needed = (*kinds.OURS, BIND_REQUESTS)
-    async with asyncio.timeout(_SERVED_WITHIN_SECONDS):
-        while True:
-            served = (await client.discover()).served
-            if all(each.plural in served.get(each.api_version, ()) for each in needed):
-                return
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+    for _ in range(_LOOKS):
+        if await _serves(client, needed):
+            return
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+    raise Failed("the cluster accepted Grove's CustomResourceDefinitions but does not serve them")
+
+
+async def _serves(client: Client, needed: Iterable[Resource]) -> bool:
+    served = (await client.discover()).served
+    return all(each.plural in served.get(each.api_version, ()) for each in needed)
 
 
 def _bind_requests() -> Manifest:
