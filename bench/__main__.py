@@ -1,0 +1,138 @@
+"""`python -m bench`: measure, show, keep, check."""
+
+import asyncio
+import pstats
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+from rich.console import Console
+
+from bench.cases import CASES, QUICK, Case, case_named
+from bench.checks import failed, verdicts
+from bench.floor import measure_floor
+from bench.measure import limit_for, measure
+from bench.observer import BenchFailed
+from bench.pages import write_page
+from bench.processes import ROOT
+from bench.results import Floor, Report, Run, median_floor, median_run, read, save
+from bench.surroundings import empty_report
+from bench.tables import table, verdict_table
+from grove.cli.loop import Interrupted, run_loop, stop_on_signals, unless_stopped
+
+RESULTS: Final = ROOT / "bench" / "results.json"
+PAGE: Final = ROOT / "docs" / "performance.md"
+_PROFILE_LINES: Final = 35
+_WIDTH: Final = 150
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def say(text: str) -> None:
+    """Progress, on standard error."""
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+async def take(cases: Sequence[Case], *, repeat: int, minor: str, profile: Path | None) -> Report:
+    """Measure these cases and their floors, so many times each, in turn."""
+    report = empty_report(minor, repeat)
+    runs: dict[str, list[Run]] = {case.name: [] for case in cases}
+    floors: dict[int, list[Floor]] = {case.pods: [] for case in cases}
+    for turn in range(1, repeat + 1):
+        of = f" ({turn} of {repeat})" if repeat > 1 else ""
+        for pods, taken in floors.items():
+            say(f"floor of {pods} pods{of} ...")
+            taken.append(await measure_floor(pods, minor=minor, limit=limit_for(pods)))
+        for case in cases:
+            say(f"{case.name}: {case.pods} pods{of} ...")
+            file = profile / f"{case.name}.prof" if profile is not None else None
+            runs[case.name].append(await measure(case, minor=minor, say=say, profile=file))
+    return replace(
+        report,
+        runs=tuple(median_run(each) for each in runs.values()),
+        floors=tuple(median_floor(each) for each in floors.values()),
+    )
+
+
+async def _unless_told(cases: Sequence[Case], *, repeat: int, minor: str, profile: Path | None) -> Report:
+    with stop_on_signals() as stop:
+        return await unless_stopped(take(cases, repeat=repeat, minor=minor, profile=profile), stop)
+
+
+def _chosen(only: Sequence[str], quick: bool) -> Sequence[Case]:
+    if only:
+        try:
+            return [case_named(name) for name in only]
+        except KeyError as error:
+            raise typer.BadParameter(error.args[0], param_hint="--only") from None
+    return QUICK if quick else CASES
+
+
+def _measured(cases: Sequence[Case], repeat: int, minor: str, profile: Path | None) -> Report:
+    if profile is not None:
+        profile.mkdir(parents=True, exist_ok=True)
+    try:
+        return run_loop(_unless_told(cases, repeat=repeat, minor=minor, profile=profile))
+    except (Interrupted, KeyboardInterrupt, asyncio.CancelledError):
+        say("stopped; nothing was written")
+        raise typer.Exit(130) from None
+    except BenchFailed as error:
+        say(str(error))
+        raise typer.Exit(1) from None
+
+
+def _last() -> Report:
+    try:
+        return read(RESULTS)
+    except (OSError, msgspec.DecodeError) as error:
+        say(f"there are no results to use in {RESULTS.name} ({error}); run without --last first")
+        raise typer.Exit(1) from None
+
+
+def _show_profiles(folder: Path, cases: Sequence[Case]) -> None:
+    for case in cases:
+        print(f"\nprofile of the operator, {case.name}")
+        pstats.Stats(str(folder / f"{case.name}.prof")).sort_stats("tottime").print_stats(_PROFILE_LINES)
+
+
+@app.command()
+def bench(
+    only: Annotated[list[str] | None, typer.Option(help="Only this case, such as 500x2; repeatable.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Only 10 and 100 pods.")] = False,
+    repeat: Annotated[int, typer.Option(min=1, max=99, help="Take medians of so many runs.")] = 1,
+    kubernetes: Annotated[str, typer.Option(help="Which Kubernetes the cluster plays.")] = "1.36",
+    check: Annotated[bool, typer.Option("--check", help="Fail when a target is missed.")] = False,
+    last: Annotated[bool, typer.Option("--last", help="Use results.json; measure nothing.")] = False,
+    output: Annotated[
+        Path | None, typer.Option(help="Where to write; results.json for all cases, else nowhere.")
+    ] = None,
+    write_docs: Annotated[bool, typer.Option("--write-docs", help="Refresh docs/performance.md.")] = False,
+    profile: Annotated[
+        Path | None, typer.Option(help="Profile the operator into this folder; times are then inflated.")
+    ] = None,
+) -> None:
+    """Measure how fast Grove makes pods run, and what that costs."""
+    cases = _chosen(only or (), quick)
+    report = _last() if last else _measured(cases, repeat, kubernetes, profile)
+    file = output or (RESULTS if cases == CASES and profile is None and not last else None)
+    if file is not None:
+        save(report, file)
+        say(f"written to {file.name}")
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False)
+    console.print(table(report))
+    console.print(verdict_table(verdicts(report)))
+    if write_docs:
+        write_page(PAGE, report)
+    if profile is not None and not last:
+        _show_profiles(profile, cases)
+    if check and failed(report):
+        say("targets were missed")
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m bench")

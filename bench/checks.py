@@ -1,0 +1,72 @@
+"""The targets, held against a report: counts and ratios, which hold on any machine, and one time. Pure."""
+
+from dataclasses import dataclass
+
+from bench.cases import EIGHTS, MANY, ONE_GANG, PAIRS, TEN, Case
+from bench.results import Report, Run
+
+#: Writes a pod, events aside, by case.
+WRITES_PER_POD = ((PAIRS, 6.5), (EIGHTS, 3.5), (ONE_GANG, 2.1))
+TEN_PODS_SECONDS = 0.3
+LINEARITY = 0.8
+RSS_MB = 150.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One target: what was wanted, what was measured; `met` is None when it was not measured."""
+
+    target: str
+    measured: str = "not measured"
+    met: bool | None = None
+
+
+def verdicts(report: Report) -> list[Verdict]:
+    """Every target, met or not."""
+    found = [_writes(report.run(case.name), case, most) for case, most in WRITES_PER_POD]
+    found.append(_ten_pods(report.run(TEN.name)))
+    found.append(_linear(report.run(PAIRS.name), report.run(MANY.name)))
+    found.append(_memory(report.run(MANY.name)))
+    found.append(_restart(report.run(PAIRS.name)))
+    return found
+
+
+def failed(report: Report) -> bool:
+    """Whether a target was missed; one that was not measured is not missed."""
+    return any(verdict.met is False for verdict in verdicts(report))
+
+
+def _writes(run: Run | None, case: Case, most: float) -> Verdict:
+    target = f"{case.name}: at most {most} writes a pod"
+    if run is None:
+        return Verdict(target)
+    return Verdict(target, f"{run.writes_per_pod:.3f}", run.writes_per_pod <= most)
+
+
+def _ten_pods(run: Run | None) -> Verdict:
+    target = f"{TEN.name}: gates open in less than {TEN_PODS_SECONDS} s"
+    return Verdict(target) if run is None else _less(target, run.gates_open, TEN_PODS_SECONDS, "s")
+
+
+def _linear(thousand: Run | None, many: Run | None) -> Verdict:
+    target = f"{MANY.name}: at least {LINEARITY} of the pods a second of {PAIRS.name}"
+    if thousand is None or many is None:
+        return Verdict(target)
+    ratio = many.pods_per_second / thousand.pods_per_second
+    return Verdict(target, f"{ratio:.2f}", ratio >= LINEARITY)
+
+
+def _memory(run: Run | None) -> Verdict:
+    target = f"{MANY.name}: operator below {RSS_MB:.0f} MB"
+    return Verdict(target) if run is None or not run.rss_peak else _less(target, run.rss_peak, RSS_MB, "MB")
+
+
+def _restart(run: Run | None) -> Verdict:
+    target = f"{PAIRS.name}: a restarted operator writes nothing"
+    if run is None or run.restart_writes is None:
+        return Verdict(target)
+    return Verdict(target, f"{run.restart_writes:.0f} writes", run.restart_writes == 0)
+
+
+def _less(target: str, value: float, most: float, unit: str) -> Verdict:
+    return Verdict(target, f"{value:.2f} {unit}", value < most)

@@ -1,0 +1,109 @@
+"""One case, measured: apply a set, watch it run, start the operator anew, delete the set."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from bench.arena import Arena, arena, within
+from bench.cases import NAMESPACE, RESTARTED, SET, Case, cliqueset
+from bench.cluster_process import EVENTS
+from bench.observer import Observer
+from bench.processes import Child
+from bench.results import Run
+from bench.tally import Milestone
+from grove.api import kinds, labels
+from grove.meta import Key, Object, Resource
+
+Say = Callable[[str], None]
+
+_OURS: Final = f"{labels.MANAGED_BY}={labels.MANAGER}"
+_LOOK_AGAIN_SECONDS: Final = 0.05
+
+
+def limit_for(pods: int) -> float:
+    """After so many seconds something is wrong, however slow the machine."""
+    return 60 + pods * 0.2
+
+
+async def measure(case: Case, *, minor: str, say: Say, profile: Path | None = None) -> Run:
+    """One run on a fresh cluster with a fresh operator."""
+    async with arena(minor) as place, Observer(place.client, case.pods).watching() as observer:
+        async with place.operator(profile=profile) as operator:
+            run = await _apply(case, place, operator, observer)
+            say(f"{case.name}: running after {run.running:.2f} s, {run.writes_per_pod:.2f} writes a pod")
+            if case != RESTARTED or profile is not None:
+                return await _delete(case, place, operator, observer, run)
+        await place.cluster.ask("forget")
+        async with place.operator() as operator:
+            counts = await place.quiet_writes(operator)
+            run = run.with_restart(sum(counts.values()))
+            say(f"{case.name}: {run.restart_writes} writes after a restart")
+            return await _delete(case, place, operator, observer, run)
+
+
+async def _apply(case: Case, place: Arena, operator: Child, observer: Observer) -> Run:
+    await place.cluster.ask("forget")
+    before, cluster_before = operator.usage(), place.cluster.usage()
+
+    async def steps() -> None:
+        observer.began = time.monotonic()
+        await place.client.create(kinds.CLIQUESETS, cliqueset(case))
+        await observer.milestone(Milestone.RUNNING)
+        await observer.until(lambda: observer.available is not None)
+
+    def hope() -> str:
+        state = "says" if observer.available is not None else "does not say"
+        return f"{case.name}: {observer.tally}; the set's status {state} that it is available"
+
+    await within(limit_for(case.pods), steps(), unless=operator, hope=hope)
+    usage, cluster_usage = operator.usage(), place.cluster.usage()
+    counts = await place.quiet_writes(operator)
+    settled = operator.usage()
+    reached, began = observer.tally.reached, observer.began
+    assert observer.available is not None
+    return Run(
+        case=case.name,
+        pods=case.pods,
+        created=reached[Milestone.CREATED] - began,
+        gates_open=reached[Milestone.OPEN] - began,
+        running=reached[Milestone.RUNNING] - began,
+        available=observer.available - began,
+        writes={name: number for name, number in counts.items() if not _about_events(name)},
+        events=sum(number for name, number in counts.items() if _about_events(name)),
+        cpu=usage.cpu - before.cpu,
+        cluster_cpu=cluster_usage.cpu - cluster_before.cpu,
+        rss_idle=before.rss,
+        rss=settled.rss,
+        rss_peak=settled.peak,
+    )
+
+
+async def _delete(case: Case, place: Arena, operator: Child, observer: Observer, run: Run) -> Run:
+    """Delete the set and wait until nothing of it is left."""
+
+    async def steps() -> float:
+        observer.deletion = time.monotonic()
+        await place.client.delete(kinds.CLIQUESETS, Key(NAMESPACE, SET), propagation="Background")
+        await observer.milestone(Milestone.GONE)
+        await observer.until(lambda: observer.set_gone is not None)
+        for each in (kinds.GANGS, kinds.CLIQUES, kinds.SERVICES):
+            await _until_none(place, each)
+        return time.monotonic() - observer.deletion
+
+    def hope() -> str:
+        return f"{case.name}: after the deletion of the set {observer.tally}"
+
+    return run.with_deletion(await within(limit_for(case.pods), steps(), unless=operator, hope=hope))
+
+
+async def _until_none(place: Arena, resource: Resource) -> None:
+    while True:
+        if not (await place.client.list(resource, type=Object, labels=_OURS, limit=1)).items:
+            return
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def _about_events(name: str) -> bool:
+    return name.partition(" ")[2] in EVENTS

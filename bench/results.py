@@ -1,0 +1,143 @@
+"""What was measured, as values; medians; and how they are kept in a file."""
+
+import os
+import statistics
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+
+import msgspec
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One case; times in seconds since the set was sent, memory in MB."""
+
+    case: str
+    pods: int
+    created: float
+    gates_open: float
+    running: float
+    available: float
+    #: By verb and resource, without events; `refused` counts attempts that were answered no.
+    writes: dict[str, float] = field(default_factory=dict)
+    events: float = 0
+    #: CPU seconds of operator and cluster from the apply until the set's status says available.
+    cpu: float = 0.0
+    cluster_cpu: float = 0.0
+    rss_idle: float = 0.0
+    rss: float = 0.0
+    rss_peak: float = 0.0
+    #: Since the deletion was sent.
+    deleted: float = 0.0
+    #: What a new operator process wrote; None where it was not tried.
+    restart_writes: float | None = None
+
+    @property
+    def writes_per_pod(self) -> float:
+        return sum(self.writes.values()) / self.pods
+
+    @property
+    def writes_per_pod_with_events(self) -> float:
+        return self.writes_per_pod + self.events / self.pods
+
+    @property
+    def pods_per_second(self) -> float:
+        return self.pods / self.running
+
+    def with_deletion(self, seconds: float) -> "Run":
+        return replace(self, deleted=seconds)
+
+    def with_restart(self, writes: int) -> "Run":
+        return replace(self, restart_writes=writes)
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """So many gated pods without an operator."""
+
+    pods: int
+    created: float
+    gates_open: float
+    running: float
+    deleted: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A whole measurement: where, when and with what, and the medians."""
+
+    date: str
+    machine: str
+    python: str
+    commit: str
+    kubernetes: str
+    repeat: int
+    runs: tuple[Run, ...] = ()
+    floors: tuple[Floor, ...] = ()
+
+    def run(self, case: str) -> Run | None:
+        return next((run for run in self.runs if run.case == case), None)
+
+    def floor(self, pods: int) -> Floor | None:
+        return next((floor for floor in self.floors if floor.pods == pods), None)
+
+
+def median_run(runs: Sequence[Run]) -> Run:
+    """Of each number the median over the repetitions; the peak of memory is the highest."""
+    first = runs[0]
+    names = {name for run in runs for name in run.writes}
+    writes = {name: statistics.median(run.writes.get(name, 0) for run in runs) for name in sorted(names)}
+    restarts = [run.restart_writes for run in runs if run.restart_writes is not None]
+    middle = {
+        each.name: statistics.median(getattr(run, each.name) for run in runs)
+        for each in fields(Run)
+        if each.type in (float, "float")
+    }
+    return replace(
+        first,
+        **{
+            **middle,
+            "writes": writes,
+            "rss_peak": max(run.rss_peak for run in runs),
+            "restart_writes": max(restarts) if restarts else None,
+        },
+    )
+
+
+def median_floor(floors: Sequence[Floor]) -> Floor:
+    """Of each number the median over the repetitions."""
+    names = ("created", "gates_open", "running", "deleted")
+    middle = {name: statistics.median(getattr(floor, name) for floor in floors) for name in names}
+    return replace(floors[0], **middle)
+
+
+def save(report: Report, file: Path) -> None:
+    """Write the report so that a reader finds the old one or the new one, never a part."""
+    text = msgspec.json.format(msgspec.json.encode(_rounded(msgspec.to_builtins(report))), indent=2)
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(text + b"\n")
+        Path(name).chmod(0o644)
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read(file: Path) -> Report:
+    """The report in a file; raises OSError or msgspec.DecodeError."""
+    return msgspec.json.decode(file.read_bytes(), type=Report)
+
+
+def _rounded(value: object) -> object:
+    """Numbers with as many digits as mean something."""
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(item) for item in value]
+    return value

@@ -1,0 +1,115 @@
+"""A report for people: tables on a terminal, readable without colour, and in Markdown. Pure."""
+
+from collections.abc import Sequence
+
+from rich.box import ASCII2
+from rich.table import Table
+
+from bench.checks import Verdict
+from bench.results import Floor, Report, Run
+
+HEAD = (
+    "case",
+    "pods",
+    "created",
+    "gates open",
+    "running",
+    "set available",
+    "pods/s",
+    "x floor",
+    "writes/pod",
+    "with events",
+    "CPU s",
+    "peak MB",
+    "deleted",
+)
+
+
+def rows(report: Report) -> list[tuple[str, ...]]:
+    """A row for each case, then one for each floor."""
+    found = [_run(run, report.floor(run.pods)) for run in report.runs]
+    return found + [_floor(floor) for floor in report.floors]
+
+
+def _run(run: Run, floor: Floor | None) -> tuple[str, ...]:
+    return (
+        run.case.replace("x", " x "),
+        str(run.pods),
+        *(_time(seconds) for seconds in (run.created, run.gates_open, run.running, run.available)),
+        f"{run.pods_per_second:.0f}",
+        f"{run.running / floor.running:.1f}" if floor is not None else "-",
+        f"{run.writes_per_pod:.2f}",
+        f"{run.writes_per_pod_with_events:.2f}",
+        f"{run.cpu:.2f}",
+        f"{run.rss_peak:.0f}" if run.rss_peak else "-",
+        _time(run.deleted),
+    )
+
+
+def _floor(floor: Floor) -> tuple[str, ...]:
+    times = [_time(seconds) for seconds in (floor.created, floor.gates_open, floor.running)]
+    speed = f"{floor.pods / floor.running:.0f}"
+    return (
+        "floor",
+        str(floor.pods),
+        *times,
+        "-",
+        speed,
+        "1.0",
+        "2.00",
+        "2.00",
+        "-",
+        "-",
+        _time(floor.deleted),
+    )
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2f} s"
+
+
+def table(report: Report) -> Table:
+    """The measurements, for a terminal."""
+    made = Table(box=ASCII2, title=caption(report), title_justify="left", title_style="")
+    for index, name in enumerate(HEAD):
+        made.add_column(name, justify="right" if index else "left", no_wrap=True)
+    for index, row in enumerate(rows(report)):
+        made.add_row(*row, end_section=index == len(report.runs) - 1)
+    return made
+
+
+def verdict_table(verdicts: Sequence[Verdict]) -> Table:
+    """The targets, for a terminal."""
+    made = Table(box=ASCII2)
+    for name in ("target", "measured", "met"):
+        made.add_column(name)
+    for each in verdicts:
+        made.add_row(each.target, each.measured, _word(each))
+    return made
+
+
+def caption(report: Report) -> str:
+    """Where, when and with what."""
+    times = "one run" if report.repeat == 1 else f"medians of {report.repeat} runs"
+    return (
+        f"{report.date}, commit {report.commit}, Python {report.python}, embedded Kubernetes "
+        f"{report.kubernetes}, {report.machine}; {times}"
+    )
+
+
+def markdown(report: Report, verdicts: Sequence[Verdict]) -> str:
+    """Caption, measurements and targets, as the documentation shows them."""
+    lines = [f"{caption(report)}.", "", *_grid(HEAD, rows(report)), ""]
+    lines += _grid(
+        ("target", "measured", "met"), [(each.target, each.measured, _word(each)) for each in verdicts]
+    )
+    return "\n".join(lines)
+
+
+def _grid(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
+    rule = ["---", *("---:" for _ in head[1:])]
+    return [f"| {' | '.join(row)} |" for row in (head, rule, *body)]
+
+
+def _word(verdict: Verdict) -> str:
+    return {True: "yes", False: "NO", None: "-"}[verdict.met]
