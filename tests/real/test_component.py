@@ -129,7 +129,8 @@ def test_the_end_of_a_component_that_should_run_is_news(tmp_path: Path, program:
 
 
 PARENT = """
-import asyncio, sys
+import asyncio, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from pathlib import Path
 from grove.real.component import Component
 async def main():
@@ -159,6 +160,7 @@ def test_no_component_outlives_a_parent_that_is_ended(
         parent.send_signal(end)
         ended, _, _ = select.select([child], [], [], 20)
         os.close(child)
+        parent.kill()
     assert ended == [child]
 
 

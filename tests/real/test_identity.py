@@ -13,6 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from grove.real import kubeconfig
 from grove.real.certificates import Authority, Pair, signing_keys, write_private
+from grove.real.failure import RealFailure
 from grove.real.wire import client_context, free_ports
 
 
@@ -26,6 +27,11 @@ def subject(pem: bytes) -> tuple[str, list[str]]:
 def test_a_client_certificate_says_who_its_holder_is() -> None:
     pair = Authority("ca").client("system:serviceaccount:a:b", ("devs", "ops"))
     assert subject(pair.certificate) == ("system:serviceaccount:a:b", ["devs", "ops"])
+
+
+def test_a_name_that_fits_into_no_certificate_is_refused() -> None:
+    with pytest.raises(RealFailure, match="it has 65 characters and 1 to 64 fit"):
+        Authority("ca").client("u" * 65)
 
 
 def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, name: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from grove.real.binaries import Locator, reported_version, suits
 from grove.real.cache import Cache
 from grove.real.failure import BuildFailed, NotInstalled, RealFailure
 from grove.real.install import Installer
+from grove.real.progress import Progress
 from grove.real.toolchain import Go, build_environment, find_go
 from grove.real.versions import etcd_tool, tools
 
@@ -35,6 +38,18 @@ else:
         sys.exit(2)
     with open(argv[argv.index("-o") + 1], "w") as out:
         out.write("built from " + package)
+"""
+
+
+# Announces itself through a pipe and then never ends.
+ENDLESS_GO = """
+import os, signal, sys
+if sys.argv[1] == "list":
+    print("a")
+else:
+    with open(os.environ["ANNOUNCE"], "w") as out:
+        out.write(str(os.getpid()))
+    signal.pause()
 """
 
 
@@ -98,6 +113,42 @@ def test_a_failed_build_keeps_what_is_finished_and_says_what_go_said(desk: Desk)
     desk.calls.write_text("")
     asyncio.run(desk.installer().install(("1.36",)))
     assert desk.built() == ["kube-scheduler"]
+
+
+def test_an_interrupted_build_ends_with_its_compiler_and_leaves_no_rubbish(
+    desk: Desk, tmp_path: Path, program: Program
+) -> None:
+    program(tmp_path / "go", ENDLESS_GO)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    async def story() -> int:
+        work = asyncio.create_task(desk.installer(ANNOUNCE=str(pipe)).install(("1.36",)))
+        compiler = int(await asyncio.to_thread(pipe.read_text))
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        return compiler
+
+    compiler = asyncio.run(story())
+    with pytest.raises(ProcessLookupError):
+        os.kill(compiler, 0)
+    assert [path.name for path in desk.cache.root.iterdir()] == [".lock"]
+
+
+def test_progress_is_told_by_step_where_lines_cannot_be_rewritten() -> None:
+    stream, now = io.StringIO(), iter([0.0, 0.0, 1.0, 2.0, 10.0, 35.0, 100.0])
+    progress = Progress("thing-1.0", stream=stream, clock=lambda: next(now))
+    progress.update("downloading")
+    progress.update("downloading, modules so far: 3")
+    progress.update("building")
+    progress.update("building, 40 of at most 90 packages")
+    progress.finish("built, 27 MB")
+    assert stream.getvalue().splitlines() == [
+        "  thing-1.0: downloading (1 s)",
+        "  thing-1.0: building (10 s)",
+        "  thing-1.0: built, 27 MB (1 min 40 s)",
+    ]
 
 
 def test_minors_share_their_etcd(desk: Desk) -> None:

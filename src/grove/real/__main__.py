@@ -105,8 +105,14 @@ def _run(work: Coroutine[None, None, None]) -> None:
 
     async def until_asked_to_end() -> None:
         task = asyncio.ensure_future(work)
+
+        def end() -> None:
+            # Once is enough: a second cancellation would interrupt the cleaning up, which takes seconds.
+            if not task.cancelling():
+                task.cancel()
+
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+            asyncio.get_running_loop().add_signal_handler(number, end)
         await task
 
     asyncio.run(until_asked_to_end())

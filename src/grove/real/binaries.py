@@ -41,7 +41,8 @@ class Locator:
         """The program to use, or None if it has to be built first."""
         assets = self.environ.get(ASSETS)
         if assets:
-            path = Path(assets) / tool.name
+            # Absolute: a component runs in the folder of its log.
+            path = Path(assets).absolute() / tool.name
             if suits(tool, path):
                 return Found(path, f"${ASSETS}")
         kept = self.cache.find(tool)
@@ -49,7 +50,7 @@ class Locator:
             return Found(kept, "cache")
         on_path = shutil.which(tool.name, path=self.environ.get("PATH", ""))
         if on_path is not None and suits(tool, Path(on_path)):
-            return Found(Path(on_path), "PATH")
+            return Found(Path(on_path).absolute(), "PATH")
         return None
 
     def all_of(self, minor: str, *, without: frozenset[str] = frozenset()) -> dict[str, Path]:

@@ -53,7 +53,7 @@ class Builder:
             fetched += bool(_DOWNLOADING.match(line))
 
         def state() -> str:
-            return f"downloading, {fetched} modules so far" if fetched else "downloading"
+            return f"downloading, modules so far: {fetched}" if fetched else "downloading"
 
         listing = [str(self.go.path), "list", "-mod=readonly", "-deps", "-f", "{{.ImportPath}}", tool.package]
         run = _Run(tool, self.environment, source)

@@ -18,10 +18,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from grove.real.failure import RealFailure
+
 LIFETIME = timedelta(days=365)
 LOOPBACK = "127.0.0.1"
 #: The first address of the service range is the one of the API server itself.
 SERVICE_ADDRESS = "10.0.0.1"
+#: How long the common name of a certificate may be.
+MAX_NAME = 64
 
 _SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
@@ -58,6 +62,11 @@ class Authority:
 
     def client(self, user: str, groups: Sequence[str] = ()) -> Pair:
         """A certificate that makes its holder this user with these groups."""
+        if not 0 < len(user) <= MAX_NAME:
+            raise RealFailure(
+                f"{user!r} cannot be the user of a client certificate: it has {len(user)} characters and "
+                f"1 to {MAX_NAME} fit"
+            )
         return self._sign(_name(user, groups), [ExtendedKeyUsageOID.CLIENT_AUTH])
 
     def _sign(

@@ -82,8 +82,8 @@ class Files:
     def key(self, name: str) -> Path:
         return self.keys / name
 
-    def kubeconfig(self, user: str) -> Path:
-        return self.users / f"{user}.kubeconfig"
+    def kubeconfig(self, component: str) -> Path:
+        return self.keys / f"{component}.kubeconfig"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 
 from grove.real.child import dies_with_parent, signal_group
@@ -116,6 +116,17 @@ class Component:
         except TimeoutError:
             return False
         return True
+
+
+async def first_unexpected_end(components: Iterable[Component]) -> ComponentFailed:
+    """Returns when one of several components ends although nobody asked it to."""
+    tasks = [asyncio.ensure_future(each.unexpected_end()) for each in components]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return done.pop().result()
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def telling_lines(log: Path) -> tuple[str, ...]:

@@ -19,12 +19,12 @@ from typing import Self
 from grove.real import kubeconfig
 from grove.real.certificates import Authority, Pair, signing_keys, write_private
 from grove.real.commands import Commands, Files, Ports
-from grove.real.component import Component
+from grove.real.component import Component, first_unexpected_end
 from grove.real.failure import ComponentFailed, RealFailure
 from grove.real.options import Options
 from grove.real.place import Place
 from grove.real.versions import APISERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER, release
-from grove.real.wire import Wire, client_context, compact, first, free_ports
+from grove.real.wire import Wire, client_context, compact, free_ports
 
 ADMIN = "grove-admin"
 ADMIN_GROUP = "system:masters"
@@ -126,7 +126,7 @@ class RealControlPlane:
 
     async def wait(self) -> None:
         """Returns never; raises what happened when a component ends although nobody asked it to."""
-        raise await first(*(each.unexpected_end() for each in self._components.values()))
+        raise await first_unexpected_end(self._components.values())
 
     async def kill(self, name: str) -> None:
         """Ends one component as a power failure would; `restart` brings it back."""
@@ -154,7 +154,7 @@ class RealControlPlane:
     def kubeconfig_for(self, user: str, groups: Sequence[str] = (), *, path: Path | None = None) -> Path:
         """Writes a kubeconfig of any user; what that user may do is up to RBAC."""
         pair = self._running_authority.client(user, groups)
-        target = path or self._files.kubeconfig(_file_name(user))
+        target = path or self._files.users / f"{_file_name(user, *groups)}.kubeconfig"
         return kubeconfig.write(target, kubeconfig.content(self.url, authority=self.authority, user=pair))
 
     def context(self) -> ssl.SSLContext:
@@ -271,5 +271,5 @@ class RealControlPlane:
         return self._authority
 
 
-def _file_name(user: str) -> str:
-    return "".join(char if char.isalnum() or char in "-._" else "-" for char in user)
+def _file_name(*parts: str) -> str:
+    return "".join(char if char.isalnum() or char in "-._" else "-" for char in "_".join(parts))

@@ -56,4 +56,4 @@ class Progress:
 
 
 def _step(what: str) -> str:
-    return what.partition(" ")[0]
+    return what.partition(" ")[0].rstrip(",")

@@ -5,7 +5,6 @@ Speaks TLS with the control plane's own certificates only, and never through a p
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import ssl
@@ -84,14 +83,3 @@ async def compact(wire: Wire, etcd_url: str) -> int:
     revision = int(status["header"]["revision"])
     await wire.post(f"{etcd_url}/v3/kv/compaction", {"revision": str(revision), "physical": True})
     return revision
-
-
-async def first(*waiting: Awaitable[BaseException]) -> BaseException:
-    """What the first of several waits answers; the others are called off."""
-    tasks = [asyncio.ensure_future(each) for each in waiting]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        return done.pop().result()
-    finally:
-        for task in tasks:
-            task.cancel()
