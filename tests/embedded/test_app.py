@@ -146,6 +146,17 @@ def test_the_request_log_counts_writes_by_resource_and_user() -> None:
     with_cluster(body)
 
 
+def test_a_dry_run_is_a_request_and_not_a_write() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        cluster.requests.clear()
+        await client.create(PODS, pod("p"), dryRun="All")
+        assert cluster.requests.count(verb="create") == 1
+        assert cluster.requests.count(writes=True) == 0
+        assert not next(iter(cluster.requests)).is_write
+
+    with_cluster(body)
+
+
 def test_protobuf_bodies_that_are_none_are_refused() -> None:
     async def body(cluster: EmbeddedCluster, _: LocalClient) -> None:
         headers = {"content-type": "application/vnd.kubernetes.protobuf"}

@@ -166,6 +166,7 @@ class App:
             agent=request.headers.get("user-agent", ""),
             status=status,
             revision=self.api.store.revision,
+            dry_run=bool(request.query.get("dryRun")),
         )
         self.requests.add(entry)
 

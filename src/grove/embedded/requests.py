@@ -28,20 +28,22 @@ class Logged:
     status: int
     revision: int
     """The store's revision when the request was answered."""
+    dry_run: bool = False
+    """It asked what would happen; nothing was to be stored."""
 
     @property
     def is_write(self) -> bool:
-        return self.verb in WRITES
+        return self.verb in WRITES and not self.dry_run
 
 
 class RequestLog:
     def __init__(self, kept: int = KEPT) -> None:
         self._entries: deque[Logged] = deque(maxlen=kept)
-        self._counts: Counter[tuple[str, str, str, bool]] = Counter()
+        self._counts: Counter[tuple[str, str, str, bool, bool]] = Counter()
 
     def add(self, entry: Logged) -> None:
         self._entries.append(entry)
-        self._counts[entry.verb, entry.resource, entry.user, entry.status < 400] += 1
+        self._counts[entry.verb, entry.resource, entry.user, entry.status < 400, entry.is_write] += 1
 
     def __iter__(self) -> Iterator[Logged]:
         return iter(self._entries)
@@ -64,10 +66,10 @@ class RequestLog:
     ) -> int:
         """How many requests match; an empty value matches everything."""
         total = 0
-        for (asked, what, who, succeeded), number in self._counts.items():
+        for (asked, what, who, succeeded, wrote), number in self._counts.items():
             if (verb and verb != asked) or (resource and resource != what) or (user and user != who):
                 continue
-            if (writes and asked not in WRITES) or (failed is not None and failed is succeeded):
+            if (writes and not wrote) or (failed is not None and failed is succeeded):
                 continue
             total += number
         return total
