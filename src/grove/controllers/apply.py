@@ -20,7 +20,8 @@ IN_FLIGHT = 64
 
 #: Field managers behind which a person sits: their edits of an object of ours are mended.
 _PEOPLE = re.compile(r"^(kubectl|k9s|lens|helm|argocd|oc)\b", re.IGNORECASE)
-_MANAGER = re.compile(r'conflict with "([^"]+)"')
+# One conflict is told as "conflict with", several of one manager as "conflicts with".
+_MANAGER = re.compile(r'conflicts? with "([^"]+)"')
 
 
 class NameTaken(GroveError):
