@@ -15,7 +15,7 @@ from rich.console import Console
 from bench.cases import CASES, QUICK, Case, case_named
 from bench.checks import failed, verdicts
 from bench.floor import measure_floor
-from bench.measure import limit_for, measure
+from bench.measure import PROFILED, limit_for, measure
 from bench.observer import BenchFailed
 from bench.pages import write_page
 from bench.processes import ROOT
@@ -49,8 +49,7 @@ async def take(cases: Sequence[Case], *, repeat: int, minor: str, profile: Path 
             taken.append(await measure_floor(pods, minor=minor, limit=limit_for(pods)))
         for case in cases:
             say(f"{case.name}: {case.pods} pods{of} ...")
-            file = profile / f"{case.name}.prof" if profile is not None else None
-            runs[case.name].append(await measure(case, minor=minor, say=say, profile=file))
+            runs[case.name].append(await measure(case, minor=minor, say=say, profile=profile))
     return replace(
         report,
         runs=tuple(median_run(each) for each in runs.values()),
@@ -95,8 +94,10 @@ def _last() -> Report:
 
 def _show_profiles(folder: Path, cases: Sequence[Case]) -> None:
     for case in cases:
-        print(f"\nprofile of the operator, {case.name}")
-        pstats.Stats(str(folder / f"{case.name}.prof")).sort_stats("tottime").print_stats(_PROFILE_LINES)
+        for who in PROFILED:
+            print(f"\nprofile of the {who}, {case.name}")
+            stats = pstats.Stats(str(folder / f"{case.name}.{who}.prof"))
+            stats.sort_stats("tottime").print_stats(_PROFILE_LINES)
 
 
 @app.command()
@@ -112,7 +113,8 @@ def bench(
     ] = None,
     write_docs: Annotated[bool, typer.Option("--write-docs", help="Refresh docs/performance.md.")] = False,
     profile: Annotated[
-        Path | None, typer.Option(help="Profile the operator into this folder; times are then inflated.")
+        Path | None,
+        typer.Option(help="Profile operator and cluster into this folder; times are then inflated."),
     ] = None,
 ) -> None:
     """Measure how fast Grove makes pods run, and what that costs."""

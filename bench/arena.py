@@ -13,8 +13,8 @@ from typing import Final, TypeVar
 import aiohttp
 
 from bench.observer import BenchFailed
-from bench.operator_process import PROFILE
 from bench.processes import Child, Launch, started
+from bench.profiling import PROFILE
 from grove import __version__
 from grove.cli.local import install_crds
 from grove.kube.client import Client
@@ -59,7 +59,7 @@ class Arena:
             "operator",
             "bench.operator_process",
             ("--kubeconfig", str(self.kubeconfig), "--config", str(config)),
-            {PROFILE: str(profile)} if profile is not None else {},
+            _profiled(profile),
         )
         async with started(launch, self.folder) as operator:
             waiting = _until_ready(f"http://127.0.0.1:{port}/readyz")
@@ -80,12 +80,13 @@ class Arena:
 
 
 @asynccontextmanager
-async def arena(minor: str) -> AsyncIterator[Arena]:
+async def arena(minor: str, *, profile: Path | None = None) -> AsyncIterator[Arena]:
     """A fresh cluster in its own process and a client of it; both are gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="grove-bench-") as name:
         folder = Path(name)
         arguments = (str(folder / "kubeconfig"), minor)
-        async with started(Launch("cluster", "bench.cluster_process", arguments, {}), folder) as cluster:
+        launch = Launch("cluster", "bench.cluster_process", arguments, _profiled(profile))
+        async with started(launch, folder) as cluster:
             await cluster.answer()
             transport = HttpTransport(load(str(folder / "kubeconfig")))
             client = Client(
@@ -130,6 +131,10 @@ async def _until_ready(url: str) -> None:
             except aiohttp.ClientConnectionError:
                 pass
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def _profiled(file: Path | None) -> dict[str, str]:
+    return {PROFILE: str(file)} if file is not None else {}
 
 
 def _free_port() -> int:

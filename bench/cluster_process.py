@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.cases import NODES
+from bench.profiling import perhaps_profiled
 from grove.cli.loop import Interrupted, run_loop, stop_on_signals, unless_stopped
 from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
 from grove.embedded.requests import Logged
@@ -73,4 +74,4 @@ async def _until_told(kubeconfig: Path, minor: str) -> None:
 
 
 if __name__ == "__main__":
-    run_loop(_until_told(Path(sys.argv[1]), sys.argv[2]))
+    perhaps_profiled(lambda: run_loop(_until_told(Path(sys.argv[1]), sys.argv[2])))

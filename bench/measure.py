@@ -16,6 +16,8 @@ from bench.tally import Milestone
 from grove.api import kinds, labels
 from grove.meta import Key, Object, Resource
 
+#: Whose time `profile` accounts for.
+PROFILED: Final = ("operator", "cluster")
 Say = Callable[[str], None]
 
 _OURS: Final = f"{labels.MANAGED_BY}={labels.MANAGER}"
@@ -28,9 +30,13 @@ def limit_for(pods: int) -> float:
 
 
 async def measure(case: Case, *, minor: str, say: Say, profile: Path | None = None) -> Run:
-    """One run on a fresh cluster with a fresh operator."""
-    async with arena(minor) as place, Observer(place.client, case.pods).watching() as observer:
-        async with place.operator(profile=profile) as operator:
+    """One run on a fresh cluster with a fresh operator, whose profiles are left in the folder, if given."""
+    files = {who: profile / f"{case.name}.{who}.prof" for who in PROFILED} if profile is not None else {}
+    async with (
+        arena(minor, profile=files.get("cluster")) as place,
+        Observer(place.client, case.pods).watching() as observer,
+    ):
+        async with place.operator(profile=files.get("operator")) as operator:
             run = await _apply(case, place, operator, observer)
             say(f"{case.name}: running after {run.running:.2f} s, {run.writes_per_pod:.2f} writes a pod")
             if case != RESTARTED or profile is not None:

@@ -5,16 +5,13 @@
 Asks itself to stop when its standard input ends, so that it does not outlive the driver.
 """
 
-import cProfile
 import os
 import signal
 import sys
 import threading
-from typing import Final
 
+from bench.profiling import perhaps_profiled
 from grove.cli.main import main
-
-PROFILE: Final = "BENCH_PROFILE"
 
 
 def _end_with_driver() -> None:
@@ -28,14 +25,7 @@ def run() -> int:
     """Run the operator until it is told to stop; its exit code."""
     threading.Thread(target=_end_with_driver, daemon=True).start()
     sys.argv = ["grove", "run", *sys.argv[1:]]
-    file = os.environ.get(PROFILE)
-    if not file:
-        return main()
-    profile = cProfile.Profile()
-    try:
-        return profile.runcall(main)
-    finally:
-        profile.dump_stats(file)
+    return perhaps_profiled(main)
 
 
 if __name__ == "__main__":
