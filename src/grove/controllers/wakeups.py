@@ -30,6 +30,9 @@ TOPOLOGY = "topology"
 #: How long a flood is gathered: so much for each object in it, at most so much.
 _SECONDS_EACH = 0.0002
 _SECONDS_MOST = 0.5
+#: Looking at a set takes time for each of its gangs, so the pauses in between grow likewise.
+_SET_SECONDS_EACH = 0.0004
+_SET_SECONDS_MOST = 2.0
 
 Keys = Callable[[Any, Cache], Iterable[Key]]
 Changed = Callable[[Any, Any], bool]
@@ -56,7 +59,7 @@ def with_its_pods(key: Key, cache: Cache) -> float:
 
 def with_its_siblings(key: Key, cache: Cache) -> float:
     """Longer for a set with many gangs."""
-    return min(_SECONDS_MOST, 2 * _SECONDS_EACH * cache.store(PodGang).count("set", str(key)))
+    return min(_SET_SECONDS_MOST, _SET_SECONDS_EACH * cache.store(PodGang).count("set", str(key)))
 
 
 # Who is concerned ---------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ fingerprint of the set is not built or compared again until it changes itself (`
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
@@ -49,9 +50,11 @@ class ChildrenPlan:
     settled: Settled
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """One child that should exist; its manifest is built only when it must be looked at."""
+class _Wanted(NamedTuple):
+    """One child that should exist; its manifest is built only when it must be looked at.
+
+    A tuple, because a large set makes thousands of them each time that it is looked at.
+    """
 
     resource: Resource
     name: str
@@ -103,6 +106,7 @@ def _fingerprint(seen: Observed) -> object:
 def _wanted(seen: Observed) -> Iterator[_Wanted]:
     """Replica by replica, so that the first ones can start while the last are still being written."""
     cliqueset = seen.cliqueset
+    templates = cliqueset.standalone_cliques
     for replica in range(cliqueset.spec.replicas):
         name = names.service(cliqueset.name, replica)
         yield _Wanted(
@@ -111,7 +115,7 @@ def _wanted(seen: Observed) -> Iterator[_Wanted]:
         name = names.base_gang(cliqueset.name, replica)
         gang = partial(desired_gang, cliqueset, replica, backend=seen.backend, topology=seen.topology)
         yield _Wanted(kinds.GANGS, name, seen.gangs.get(name), gang)
-        for template in cliqueset.standalone_cliques:
+        for template in templates:
             name = names.clique(cliqueset.name, replica, template.name)
             build = partial(desired_clique, cliqueset, replica, template)
             yield _Wanted(kinds.CLIQUES, name, seen.cliques.get(name), build)
@@ -156,7 +160,8 @@ def _excess(seen: Observed, wanted: Mapping[Resource, set[str]]) -> Iterator[Del
         (kinds.SERVICES, seen.services),
     )
     for resource, existing in children:
-        for name, child in existing.items():
-            ours = child.owner is not None and child.owner.uid == seen.cliqueset.uid
-            if name not in wanted[resource] and ours and not child.terminating:
+        for name in sorted(existing.keys() - wanted[resource]):
+            child = existing[name]
+            owner = child.owner
+            if owner is not None and owner.uid == seen.cliqueset.uid and not child.terminating:
                 yield Delete(resource, child.key, child.uid)

@@ -30,7 +30,8 @@ class SetFacts:
 def desired_cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime) -> Manifest:
     """The whole status of a set."""
     replicas = range(cliqueset.spec.replicas)
-    available = [index for index in replicas if _available(cliqueset, index, facts.cliques)]
+    roles = [template.name for template in cliqueset.standalone_cliques]
+    available = [index for index in replicas if _available(_cliques(cliqueset, index, roles, facts.cliques))]
     updates = [_accepted(facts), _availability(cliqueset, available, facts)]
     if facts.topology is not None:
         updates.append(facts.topology)
@@ -42,7 +43,9 @@ def desired_cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: d
         "replicas": cliqueset.spec.replicas,
         "scheduledReplicas": sum(_placed(cliqueset, index, facts.gangs) for index in replicas),
         "availableReplicas": len(available),
-        "updatedReplicas": sum(_updated(cliqueset, index, facts.cliques) for index in available),
+        "updatedReplicas": sum(
+            _updated(_cliques(cliqueset, index, roles, facts.cliques)) for index in available
+        ),
         "hpaPodSelector": labels.selector(labels.owned_by(cliqueset.name)),
         "currentGenerationHash": generation_hash(
             template.cliques, priority_class=template.priority_class_name
@@ -74,7 +77,8 @@ def _availability(cliqueset: PodCliqueSet, available: Sequence[int], facts: SetF
             message=f"{wanted} of {wanted} replicas are available",
         )
     message = f"{len(available)} of {wanted} replicas are available"
-    first = next(index for index in range(wanted) if index not in set(available))
+    there = set(available)
+    first = next(index for index in range(wanted) if index not in there)
     why = _why_not(cliqueset, first, facts)
     return Condition(
         type=conditions.AVAILABLE,
@@ -103,17 +107,21 @@ def _placed(cliqueset: PodCliqueSet, replica: int, gangs: Mapping[str, PodGang])
     return scheduled is not None and scheduled.is_true
 
 
-def _available(cliqueset: PodCliqueSet, replica: int, cliques: Mapping[str, PodClique]) -> bool:
-    for template in cliqueset.standalone_cliques:
-        clique = cliques.get(names.clique(cliqueset.name, replica, template.name))
+def _cliques(
+    cliqueset: PodCliqueSet, replica: int, roles: Sequence[str], cliques: Mapping[str, PodClique]
+) -> list[PodClique | None]:
+    """The cliques of one replica that stand alone; None for one that does not exist."""
+    return [cliques.get(names.clique(cliqueset.name, replica, role)) for role in roles]
+
+
+def _available(cliques: Sequence[PodClique | None]) -> bool:
+    for clique in cliques:
         if clique is None or clique.terminating or clique.status.ready_replicas < clique.spec.minimum:
             return False
     return True
 
 
-def _updated(cliqueset: PodCliqueSet, replica: int, cliques: Mapping[str, PodClique]) -> bool:
-    for template in cliqueset.standalone_cliques:
-        clique = cliques.get(names.clique(cliqueset.name, replica, template.name))
-        if clique is None or clique.status.updated_replicas < clique.spec.minimum:
-            return False
-    return True
+def _updated(cliques: Sequence[PodClique | None]) -> bool:
+    return all(
+        clique is not None and clique.status.updated_replicas >= clique.spec.minimum for clique in cliques
+    )
