@@ -50,7 +50,8 @@ class Reporter:
     ) -> Reported:
         """Write what differs of a status, now or soon; a version makes the write conditional on it."""
         held = (resource, about.key)
-        observed = msgspec.to_builtins(about).get("status") or {}
+        # The status alone: the spec of a large gang names a thousand pods.
+        observed = msgspec.to_builtins(getattr(about, "status", None)) or {}
         changed = difference(status, observed)
         if not changed:
             self._since.pop(held, None)
