@@ -478,6 +478,7 @@ def test_the_cache_starts_what_is_added_later_and_says_what_is_missing() -> None
         await cache.wait_synced()
         assert second.store.index("name", "a")[0].name == "a"
         assert cache.store(Object) is first.store
+        assert cache.store(Foreign) is second.store
         assert cache.add(THINGS, Object, indexes={"uid": lambda item: [item.uid]}) is first
         assert len(first.store.index("uid", "uid-a")) == 1
         with pytest.raises(ValueError, match="already cached as Object"):

@@ -27,6 +27,8 @@ class Cache:
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
         self._informers: dict[Resource, Informer[Object]] = {}
+        #: Where `store` found what it was asked for; forgotten when informers come or go.
+        self._stores: dict[type[Object], Store[Object]] = {}
         self._tasks: dict[Resource, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._changed = asyncio.Event()
@@ -67,6 +69,7 @@ class Cache:
             rng=random.Random(self._rng.getrandbits(64)),
         )
         self._informers[resource] = cast(Informer[Object], informer)
+        self._stores.clear()
         self._changed.set()
         if self._group is not None:
             self._start(resource)
@@ -75,6 +78,7 @@ class Cache:
     def remove(self, resource: Resource) -> None:
         """Stop caching a resource and forget its objects."""
         self._informers.pop(resource, None)
+        self._stores.clear()
         task = self._tasks.pop(resource, None)
         if task is not None:
             task.cancel()
@@ -90,13 +94,16 @@ class Cache:
 
     def store(self, type: type[T]) -> Store[T]:
         """The store of the one resource that is cached as this type."""
-        found = [informer for informer in self._informers.values() if informer.type is type]
-        if len(found) != 1:
-            raise KeyError(
-                f"{len(found)} cached resources have the type {type.__name__};"
-                " ask for the informer of a resource instead"
-            )
-        return cast(Store[T], found[0].store)
+        store = self._stores.get(type)
+        if store is None:
+            found = [informer.store for informer in self._informers.values() if informer.type is type]
+            if len(found) != 1:
+                raise KeyError(
+                    f"{len(found)} cached resources have the type {type.__name__};"
+                    " ask for the informer of a resource instead"
+                )
+            store = self._stores[type] = found[0]
+        return cast(Store[T], store)
 
     def missing(self) -> list[str]:
         """One sentence for each resource that is not synced yet, with the reason if it is known."""

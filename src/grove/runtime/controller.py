@@ -75,6 +75,9 @@ class Controller:
         #: The last terminal complaint of each key, so that it is said once and not at every look.
         self._complaints: dict[Key, str] = {}
         self._metrics.queue_depth.labels(name).set_function(lambda: len(self._queue))
+        # Found once: finding them takes longer than counting.
+        self._running = self._metrics.running.labels(name)
+        self._seconds = self._metrics.reconcile_seconds.labels(name)
 
     @property
     def idle(self) -> bool:
@@ -152,14 +155,14 @@ class Controller:
         """One reconcile, with its log fields bound and its outcome turned into what happens next."""
         started = self._clock.monotonic()
         result = "cancelled"
-        self._metrics.running.labels(self.name).inc()
+        self._running.inc()
         with logs.bound(controller=self.name, key=str(key), reconcile=f"{self.name}-{next(self._ids)}"):
             try:
                 result = await self._attempt(key)
             finally:
-                self._metrics.running.labels(self.name).dec()
+                self._running.dec()
                 self._metrics.reconciles.labels(self.name, result).inc()
-                self._metrics.reconcile_seconds.labels(self.name).observe(self._clock.monotonic() - started)
+                self._seconds.observe(self._clock.monotonic() - started)
 
     async def _attempt(self, key: Key) -> str:
         try:
