@@ -133,6 +133,7 @@ class World:
             served = resource(group, version, str(manifest["kind"]))
             namespaced = served.kind not in (
                 "ClusterTopologyBinding",
+                "Namespace",
                 "Node",
                 "Queue",
                 "Topology",
