@@ -187,14 +187,15 @@ class GangReconciler:
             message=reading.message,
             placement_score=reading.placement_score,
             extra=_extra(forward.translation.losses, failure),
-            troubles=[error.description for clique in seen.cliques for error in clique.status.last_errors],
+            troubles=_troubles(seen.cliques, failure),
         )
         version = gang.metadata.resource_version
         if referenced is not None:
             version = referenced.versions.get((kinds.GANGS, gang.key), version)
         status = desired_gang_status(gang, facts, now=now)
-        # The cliques wait for Initialized before they open gates; nobody waits for the rest.
-        urgent = referenced is not None and not _initialized(gang)
+        # The cliques wait for Initialized before they open gates; nobody waits for the rest. What no retry
+        # can mend is not looked at again, so now is the only time to say it.
+        urgent = (referenced is not None and not _initialized(gang)) or isinstance(failure, Terminal)
         reported = await self.shell.reporter.report(
             kinds.GANGS, gang, status, barrier=self.barrier, urgent=urgent, resource_version=version
         )
@@ -255,6 +256,12 @@ class NotEnabled(Waiting):
 def _initialized(gang: PodGang) -> bool:
     condition = find_condition(gang.status.conditions, conditions.INITIALIZED)
     return condition is not None and condition.is_true
+
+
+def _troubles(cliques: Sequence[PodClique], failure: GroveError | None) -> list[str]:
+    """What keeps the gang from being initialised: pods that cannot be created, objects that cannot be."""
+    told = [error.description for clique in cliques for error in clique.status.last_errors]
+    return told if failure is None else [*told, str(failure)]
 
 
 def _must_be_replaced(backend: Backend, manifest: Manifest, differing: Manifest) -> bool:
