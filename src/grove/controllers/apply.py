@@ -185,6 +185,7 @@ class Applier:
         try:
             return await self._client.apply(change.resource, change.manifest, force=change.force)
         except Conflict as conflict:
+            await self._refuse_foreign(change)
             managers = set(_MANAGER.findall(str(conflict)))
             if managers and all(_PEOPLE.match(manager) for manager in managers):
                 return await self._client.apply(change.resource, change.manifest, force=True)
@@ -194,6 +195,21 @@ class Applier:
                 f"{change.resource.kind} {manifest_key(change.manifest)}: {conflict}; "
                 "let the other manager give the field up, or remove it from the gang's scheduler settings"
             ) from None
+
+    async def _refuse_foreign(self, change: Apply) -> None:
+        """An object that is not ours is never taken over, whoever wrote it."""
+        key = manifest_key(change.manifest)
+        try:
+            there = await self._client.get(change.resource, key, type=Object)
+        except NotFound:
+            return
+        ours = {reference["uid"] for reference in change.manifest["metadata"].get("ownerReferences", ())}
+        if ours and (there.owner is None or there.owner.uid not in ours):
+            holder = f"{there.owner.kind} {there.owner.name}" if there.owner else "nobody's controller"
+            raise NameTaken(
+                f"{change.resource.kind} {key} exists already and belongs to {holder}; "
+                "ours waits until that one is gone"
+            )
 
     async def _delete(self, change: Delete) -> None:
         try:

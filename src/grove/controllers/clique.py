@@ -21,6 +21,8 @@ from grove.plan.pods import desired_pod, plan_pods
 from grove.runtime.outcome import DONE, Outcome
 
 PODS_BY_OWNER = "owner"
+#: A thousand pods fail for the same reason in as many words; some of them are enough to understand it.
+_MOST_ERRORS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,4 +130,4 @@ def _last_errors(clique: PodClique, applied: Applied, now: str) -> list[Manifest
             "description": identity[1],
             "observedAt": known.get(identity, now),
         }
-    return list(errors.values())
+    return [errors[identity] for identity in sorted(errors)[:_MOST_ERRORS]]
