@@ -14,9 +14,9 @@ from itertools import count
 
 from grove.errors import (
     AlreadyExists,
-    ApiError,
     Conflict,
     Gone,
+    GroveError,
     NotFound,
     ServerError,
     Terminal,
@@ -204,11 +204,11 @@ class Controller:
             wait = self._retry_wait(key, at_least=error.retry_after or 0.0)
             log.info("API server did not answer, trying again", extra={"error": str(error), "seconds": wait})
             return "unavailable"
-        # What the API server refused explains itself; for everything else the stack is what a person needs.
+        # Errors of our own tree explain themselves; for everything else the stack is what a person needs.
         log.error(
             "reconcile failed, trying again",
             extra={"error": f"{type(error).__name__}: {error}", "failures": self._queue.retries(key) + 1},
-            exc_info=not isinstance(error, ApiError),
+            exc_info=not isinstance(error, GroveError),
         )
         return self._retry(key, "error")
 
