@@ -1,0 +1,308 @@
+"""What fails never loses a gang: it stays, says why, and comes alive when the cause is gone."""
+
+import pytest
+from tests.scenarios.stories import (
+    NAMESPACES,
+    PODGROUPS_136,
+    QUOTAS,
+    STAGES,
+    Stage,
+    condition_of,
+    events_about,
+    gates_of,
+    pass_time,
+    reasons_about,
+    scheduler_objects,
+    set_condition,
+    until_reason,
+    until_running,
+)
+
+from grove.api import kinds, labels
+from grove.api.config import load
+from grove.backends.kai import PODGROUPS as KAI_PODGROUPS
+from grove.embedded.actors.schedulers import kai_install
+from grove.embedded.builtins import builtin_types
+from grove.embedded.faults import Fault
+from grove.meta import Key, Manifest
+from grove.testing import make
+from grove.testing.world import CRDS, OPERATOR, World, WorldOptions, run_world
+
+KAI = STAGES["kai"]
+
+
+async def uninstall_kai(world: World) -> None:
+    for crd in kai_install.definitions():
+        await world.user.delete(CRDS, Key("", crd["metadata"]["name"]))
+
+
+def test_a_gang_waits_for_kai_to_be_installed_and_then_comes_alive() -> None:
+    async def story(world: World) -> None:
+        await uninstall_kai(world)
+        await world.start_operator()
+        await world.apply(KAI.cliqueset(cliques={"worker": 2}))
+        told = await until_reason(world, "train-0", "Scheduled", "PreconditionMissing")
+        assert "install KAI Scheduler" in told["message"]
+        assert "podgroups.scheduling.run.ai" in told["message"]
+        await pass_time(10)
+        assert all(gates_of(pod) == [KAI.gate] for pod in await world.pods())
+        assert "PreconditionMissing" in await reasons_about(world, "PodGang", "train-0")
+        await kai_install.install(world.cluster.client())
+        await until_running(world, "train-0", seconds=45)
+        assert len(await world.all(KAI_PODGROUPS)) == 1
+
+    run_world(story, KAI.options, operator=False)
+
+
+def test_the_set_repeats_what_its_gang_waits_for() -> None:
+    async def story(world: World) -> None:
+        await world.apply(KAI.cliqueset(cliques={"worker": 2}))
+        await pass_time(30)
+        available = await set_condition(world, "train", "Available")
+        assert available["status"] == "False"
+        assert "install KAI Scheduler" in available["message"]
+
+    run_world(story)
+
+
+def test_a_gang_api_that_appears_later_is_used_for_new_gangs() -> None:
+    """An operator that started before the API server had its feature gates switched on."""
+
+    async def story(world: World) -> None:
+        await world.apply(make.cliqueset_manifest("train", {"worker": 2}))
+        await until_running(world, "train-0")
+        assert (await world.condition("train-0", "GangGuarantee"))["status"] == "False"
+        for each in builtin_types("1.36"):
+            if each.group == "scheduling.k8s.io" and each.version == "v1alpha2":
+                world.cluster.catalog.registry.add(each)
+        await pass_time(45)
+        await world.scale("train", 2)
+        await until_running(world, "train-1")
+        assert not await world.condition("train-1", "GangGuarantee")
+        groups = {each["metadata"]["labels"][labels.POD_GANG] for each in await world.all(PODGROUPS_136)}
+        assert "train-1" in groups
+
+    run_world(story, WorldOptions(features=frozenset()))
+
+
+# Pods that cannot be created ----------------------------------------------------------------------
+
+
+def quota(pods: int) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "few"},
+        "spec": {"hard": {"pods": str(pods)}},
+    }
+
+
+@pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES)
+def test_a_quota_that_stops_pods_is_told_everywhere_and_lifting_it_lets_the_gang_run(stage: Stage) -> None:
+    async def story(world: World) -> None:
+        await world.apply(quota(2), stage.cliqueset(cliques={"worker": 3}))
+        await pass_time(10)
+        clique = await world.get(kinds.CLIQUES, "train-0-worker")
+        assert clique is not None
+        (error,) = clique["status"]["lastErrors"]
+        assert "exceeded quota: few" in error["description"]
+        assert error["code"]
+        assert error["observedAt"]
+        told = await world.condition("train-0", "Initialized")
+        assert "2 of 3 pods exist" in told["message"]
+        assert "exceeded quota: few" in told["message"]
+        available = await set_condition(world, "train", "Available")
+        assert "exceeded quota: few" in available["message"]
+        (event,) = await events_about(world, "PodClique", "train-0-worker")
+        assert (event["type"], event["reason"]) == ("Warning", "PodCreateFailed")
+        assert all(gates_of(pod) == [stage.gate] for pod in await world.pods())
+        raised: Manifest = {"spec": {"hard": {"pods": "10"}}}
+        await world.user.merge_patch(QUOTAS, Key("default", "few"), raised)
+        await until_running(world, "train-0", seconds=90)
+        await world.settle()
+        clique = await world.get(kinds.CLIQUES, "train-0-worker")
+        assert clique is not None
+        assert not clique["status"].get("lastErrors")
+
+    run_world(story, stage.options)
+
+
+def test_a_pod_spec_that_the_api_server_refuses_is_told_and_can_be_corrected() -> None:
+    async def story(world: World) -> None:
+        broken = make.template("worker", 2, pod={"containers": [{"name": "Not_A_Label", "image": "x"}]})
+        await world.apply(make.cliqueset_manifest("train", [broken]))
+        await pass_time(10)
+        clique = await world.get(kinds.CLIQUES, "train-0-worker")
+        assert clique is not None
+        errors = [each["description"] for each in clique["status"]["lastErrors"]]
+        assert ["spec.containers[0].name" in each for each in errors] == [True, True]
+        (event, *_) = await events_about(world, "PodClique", "train-0-worker")
+        assert "spec.containers[0].name" in event["message"]
+        assert "spec.containers[0].name" in (await world.condition("train-0", "Initialized"))["message"]
+
+    run_world(story)
+
+
+# Translation --------------------------------------------------------------------------------------
+
+
+def test_a_gang_that_cannot_be_translated_says_why_until_it_is_changed() -> None:
+    async def story(world: World) -> None:
+        orphan = make.gang_manifest(
+            "orphan",
+            [make.podgroup("orphan-worker", 1, required="example.com/rack")],
+            labels={labels.SCHEDULER_BACKEND: "kai"},
+        )
+        await world.apply(orphan)
+        told = await until_reason(world, "orphan", "Scheduled", "Unsupported", seconds=10)
+        assert "has a topology constraint but no annotation grove.io/topology-name" in told["message"]
+        assert "Unsupported" in await reasons_about(world, "PodGang", "orphan")
+        assert await world.all(KAI_PODGROUPS) == []
+        corrected: Manifest = {"metadata": {"annotations": {labels.TOPOLOGY_NAME: "cluster"}}}
+        await world.user.merge_patch(kinds.GANGS, Key("default", "orphan"), corrected)
+        await world.settle()
+        assert len(await world.all(KAI_PODGROUPS)) == 1
+
+    run_world(story, KAI.options)
+
+
+def test_a_required_gang_guarantee_that_the_cluster_cannot_give_is_refused() -> None:
+    configuration = load("""
+apiVersion: operator.config.grove.io/v1alpha1
+kind: OperatorConfiguration
+scheduler:
+  profiles: [{name: default-scheduler, config: {gangScheduling: Required}}]
+""")
+
+    async def story(world: World) -> None:
+        await world.apply(make.cliqueset_manifest("train", {"worker": 2}))
+        await world.settle()
+        accepted = await set_condition(world, "train", "Accepted")
+        assert (accepted["status"], accepted["reason"]) == ("False", "Unsupported")
+        assert "guarantees no gang here" in accepted["message"]
+        assert await world.pods() == []
+
+    run_world(story, WorldOptions(features=frozenset(), configuration=configuration))
+
+
+def test_a_backend_that_is_switched_off_keeps_its_gangs_and_says_so_until_it_is_back() -> None:
+    only_default = load("""
+apiVersion: operator.config.grove.io/v1alpha1
+kind: OperatorConfiguration
+scheduler:
+  profiles: [{name: default-scheduler}]
+""")
+
+    async def story(world: World) -> None:
+        await world.apply(KAI.cliqueset(cliques={"worker": 2}))
+        await until_running(world, "train-0")
+        await world.settle()
+        pods = {pod["metadata"]["uid"] for pod in await world.pods()}
+        (group,) = await scheduler_objects(world, KAI)
+        both = world.options
+        await world.kill_operator()
+        world.options = WorldOptions(kai=True, configuration=only_default)
+        await world.start_operator()
+        await pass_time(10)
+        accepted = await set_condition(world, "train", "Accepted")
+        assert (accepted["status"], accepted["reason"]) == ("False", "BackendNotEnabled")
+        assert {pod["metadata"]["uid"] for pod in await world.pods()} == pods
+        assert (await scheduler_objects(world, KAI))[0]["metadata"]["uid"] == group["metadata"]["uid"]
+        await world.kill_operator()
+        world.options = both
+        await world.start_operator()
+        await world.settle()
+        assert (await set_condition(world, "train", "Accepted"))["status"] == "True"
+        assert await world.phase("train-0") == "Running"
+        assert {pod["metadata"]["uid"] for pod in await world.pods()} == pods
+
+    run_world(story, KAI.options)
+
+
+# Names --------------------------------------------------------------------------------------------
+
+
+def test_a_service_of_somebody_else_with_our_name_is_told_and_waited_for() -> None:
+    async def story(world: World) -> None:
+        theirs: Manifest = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "train-0"},
+            "spec": {"ports": [{"port": 80}], "selector": {"app": "theirs"}},
+        }
+        await world.apply(theirs, make.cliqueset_manifest("train", {"worker": 2}))
+        await pass_time(20)
+        told = [
+            each
+            for each in await events_about(world, "PodCliqueSet", "train")
+            if each["reason"] == "SyncFailed"
+        ]
+        assert ["Service default/train-0 exists already" in each["message"] for each in told] == [True]
+        kept = await world.get(kinds.SERVICES, "train-0")
+        assert kept is not None
+        assert kept["spec"]["selector"] == {"app": "theirs"}
+        await world.user.delete(kinds.SERVICES, Key("default", "train-0"))
+        await until_running(world, "train-0", seconds=120)
+        await world.settle(quiet=70)
+        ours = await world.get(kinds.SERVICES, "train-0")
+        assert ours is not None
+        assert ours["metadata"]["labels"][labels.PART_OF] == "train"
+
+    run_world(story)
+
+
+@pytest.mark.parametrize(("minor", "name"), [("1.36", "train-0-worker-m2"), ("1.37", "train-0-worker")])
+def test_a_scheduler_object_of_somebody_else_with_our_name_is_not_taken_over(minor: str, name: str) -> None:
+    stage = STAGES[minor]
+    podgroups = stage.objects[-1]
+
+    async def story(world: World) -> None:
+        theirs: Manifest = {
+            "apiVersion": podgroups.api_version,
+            "kind": "PodGroup",
+            "metadata": {"name": name},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": 5}}},
+        }
+        await world.apply(theirs, make.cliqueset_manifest("train", {"worker": 2}))
+        await pass_time(20)
+        kept = await world.get(podgroups, name)
+        assert kept is not None
+        assert kept["spec"]["schedulingPolicy"]["gang"]["minCount"] == 5
+        assert "ownerReferences" not in kept["metadata"]
+        told = await world.condition("train-0", "Scheduled")
+        assert told["status"] == "False"
+        assert f"PodGroup default/{name} exists already" in told["message"]
+        await world.user.delete(podgroups, Key("default", name))
+        # Our gated pods point to it already, so Kubernetes protects it until somebody insists.
+        insisted: Manifest = {"metadata": {"finalizers": None}}
+        await world.user.merge_patch(podgroups, Key("default", name), insisted)
+        await until_running(world, "train-0", seconds=120)
+
+    run_world(story, stage.options)
+
+
+# Misfortune ---------------------------------------------------------------------------------------
+
+
+def test_an_api_server_that_refuses_scheduler_objects_for_a_while_only_delays_the_gang() -> None:
+    async def story(world: World) -> None:
+        world.cluster.faults.add(
+            Fault("error", verb="write", resource="podgroups.*", user=OPERATOR.name, times=5)
+        )
+        await world.apply(make.cliqueset_manifest("train", {"worker": 2}))
+        await until_running(world, "train-0", seconds=120)
+        assert (await world.condition("train-0", "Scheduled"))["status"] == "True"
+
+    run_world(story)
+
+
+def test_a_set_in_a_namespace_that_is_being_deleted_does_not_disturb_others() -> None:
+    async def story(world: World) -> None:
+        await world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+        await world.apply(make.cliqueset_manifest("late", {"worker": 2}, namespace="team"))
+        await world.user.delete(NAMESPACES, Key("", "team"))
+        await world.apply(make.cliqueset_manifest("train", {"worker": 2}))
+        await until_running(world, "train-0")
+        assert condition_of(await world.gang("train-0"), "Ready")["status"] == "True"
+
+    run_world(story)
