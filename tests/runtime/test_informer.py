@@ -463,6 +463,13 @@ def test_a_foreign_kind_keeps_its_whole_manifest() -> None:
     run_virtual(main)
 
 
+def test_who_manages_the_fields_of_a_foreign_kind_is_not_kept() -> None:
+    metadata = {"name": "a", "labels": {"x": "y"}, "managedFields": [{"manager": "somebody"}]}
+    item = Foreign.of({"metadata": metadata, "spec": {"x": 1}}, OTHERS)
+    assert item.manifest["metadata"] == {"name": "a", "labels": {"x": "y"}}
+    assert (item.name, item.manifest["spec"]) == ("a", {"x": 1})
+
+
 def test_the_cache_starts_what_is_added_later_and_says_what_is_missing() -> None:
     async def main() -> None:
         server = FakeServer()

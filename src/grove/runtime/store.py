@@ -16,19 +16,31 @@ T = TypeVar("T", bound=Object)
 
 
 class Foreign(Object, frozen=True, gc=False, kw_only=True):
-    """An object of a kind that we know only as a manifest: metadata as a view, the whole as `manifest`."""
+    """An object of a kind that we know only as a manifest: metadata as a view, the whole as `manifest`.
+
+    The whole but for `managedFields`.
+    """
 
     manifest: Manifest = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, manifest: Manifest, resource: Resource) -> "Foreign":
-        """The view of a decoded object; items of a list do not repeat their kind, so it is filled in."""
-        whole = {**manifest, "apiVersion": resource.api_version, "kind": resource.kind}
+        """The view of a decoded object; items of a list do not repeat their kind, so it is filled in.
+
+        Who manages which field is left out: nobody here asks, and it is larger than the object itself.
+        """
+        metadata = dict(manifest.get("metadata") or {})
+        metadata.pop("managedFields", None)
         return cls(
             api_version=resource.api_version,
             kind=resource.kind,
-            metadata=msgspec.convert(manifest.get("metadata", {}), ObjectMeta),
-            manifest=whole,
+            metadata=msgspec.convert(metadata, ObjectMeta),
+            manifest={
+                **manifest,
+                "apiVersion": resource.api_version,
+                "kind": resource.kind,
+                "metadata": metadata,
+            },
         )
 
 
