@@ -1,0 +1,157 @@
+"""Medians, the file of results, the targets, and the tables made from them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bench.cases import CASES, Case, case_named, cliqueset, floor_pod
+from bench.checks import failed, verdicts
+from bench.cluster_process import writes
+from bench.pages import BEGIN, END, inserted
+from bench.results import Floor, Report, Run, median_floor, median_run, read, save
+from bench.tables import markdown, rows
+from bench.usage import parse
+
+from grove.admission import default, validate
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.decode import decode
+from grove.embedded.requests import Logged
+
+EMPTY = Report("2026-01-02", "a machine", "3.11.0", "abc1234", "1.36", 1)
+
+
+def run(case: str = "500x2", **changes: object) -> Run:
+    """A run that meets every target."""
+    gangs, size = (int(number) for number in case.split("x"))
+    made = Run(case, gangs * size, created=1.0, gates_open=2.0, running=4.0, available=5.0)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def good_report() -> Report:
+    runs = (
+        run("5x2", gates_open=0.1),
+        run("500x2", writes={"create pods": 6500}, restart_writes=0),
+        run("125x8", writes={"create pods": 3500}),
+        run("1x1000", writes={"create pods": 2100}),
+        run("2500x2", running=24.0, rss_peak=149.0),
+    )
+    return replace(EMPTY, runs=runs, floors=(Floor(1000, 1.0, 1.5, 2.0, 0.5),))
+
+
+def test_each_number_is_the_median_of_its_own() -> None:
+    runs = [
+        run(created=1.0, running=9.0, writes={"create pods": 10}),
+        run(created=2.0, running=7.0, writes={"create pods": 12, "refused": 2}),
+        run(created=3.0, running=8.0, writes={"create pods": 11}),
+    ]
+    middle = median_run(runs)
+    assert (middle.created, middle.running) == (2.0, 8.0)
+    assert middle.writes == {"create pods": 11, "refused": 0}
+
+
+def test_the_worst_restart_and_the_highest_memory_count() -> None:
+    runs = [run(restart_writes=0, rss_peak=90.0), run(restart_writes=3, rss_peak=80.0), run()]
+    middle = median_run(runs)
+    assert (middle.restart_writes, middle.rss_peak) == (3, 90.0)
+
+
+def test_the_floor_is_a_median_too() -> None:
+    floors = [Floor(10, 1.0, 2.0, 3.0, 1.0), Floor(10, 3.0, 4.0, 5.0, 1.0), Floor(10, 2.0, 3.0, 4.0, 1.0)]
+    assert median_floor(floors) == Floor(10, 2.0, 3.0, 4.0, 1.0)
+
+
+def test_a_report_comes_back_from_its_file_and_nothing_else_is_left(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    file.write_text("old")
+    save(good_report(), file)
+    assert read(file) == good_report()
+    assert [each.name for each in tmp_path.iterdir()] == ["results.json"]
+
+
+def test_a_report_that_meets_its_targets_passes() -> None:
+    assert not failed(good_report())
+    assert [verdict.met for verdict in verdicts(good_report())] == [True] * 7
+
+
+MISSED = {
+    "a write too many": run("500x2", writes={"create pods": 6501}, restart_writes=0),
+    "refused writes are writes": run("125x8", writes={"create pods": 3500, "refused": 1}),
+    "ten pods that wait": run("5x2", gates_open=0.3),
+    "slower when there is more": run("2500x2", running=25.1, rss_peak=100.0),
+    "too much memory": run("2500x2", running=20.0, rss_peak=150.0),
+    "a restart that writes": run("500x2", restart_writes=1),
+}
+
+
+@pytest.mark.parametrize("worse", MISSED.values(), ids=MISSED)
+def test_every_target_can_be_missed(worse: Run) -> None:
+    report = good_report()
+    kept = tuple(worse if each.case == worse.case else each for each in report.runs)
+    assert sum(verdict.met is False for verdict in verdicts(replace(report, runs=kept))) == 1
+
+
+def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
+    assert {verdict.met for verdict in verdicts(EMPTY)} == {None}
+    assert not failed(EMPTY)
+
+
+def test_the_table_has_a_row_for_each_case_and_floor_and_compares_them() -> None:
+    table = rows(good_report())
+    assert [row[0] for row in table] == ["5 x 2", "500 x 2", "125 x 8", "1 x 1000", "2500 x 2", "floor"]
+    assert table[1][6:9] == ("250", "2.0", "6.50")
+    assert table[0][7] == "-", "there is no floor of ten pods to compare with"
+
+
+def test_the_documentation_gets_the_numbers_between_its_markers_and_keeps_the_rest() -> None:
+    page = f"before\n{BEGIN}\nold numbers\n{END}\nafter\n"
+    report = good_report()
+    content = markdown(report, verdicts(report))
+    new = inserted(page, content)
+    assert new == f"before\n{BEGIN}\n{content}\n{END}\nafter\n"
+    assert "old numbers" not in new
+    assert inserted(new, content) == new
+    with pytest.raises(ValueError, match="no place for the numbers"):
+        inserted("a page", content)
+
+
+def logged(verb: str, resource: str, *, agent: str = "grove-operator/1", status: int = 200) -> Logged:
+    return Logged("POST", "/", verb, resource, "admin", agent, status, 1)
+
+
+def test_only_what_the_operator_stores_is_a_write() -> None:
+    log = [
+        logged("create", "pods", status=201),
+        logged("patch", "podgangs.scheduler.grove.io/status"),
+        logged("create", "pods", status=409),
+        logged("create", "pods", agent="grove-bench/1"),
+        logged("create", "selfsubjectaccessreviews.authorization.k8s.io", status=201),
+        logged("watch", "pods"),
+        replace(logged("create", "pods", status=201), dry_run=True),
+    ]
+    assert writes(log) == {"create pods": 1, "patch podgangs.scheduler.grove.io/status": 1, "refused": 1}
+
+
+def test_usage_is_read_although_a_command_may_be_called_anything() -> None:
+    stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0 1 0 1"
+    status = "Name:\tpython\nVmHWM:\t  200000 kB\nVmRSS:\t  100000 kB\n"
+    usage = parse(stat, status, ticks=100)
+    assert (usage.cpu, usage.peak, usage.rss) == (2.0, 204.8, 102.4)
+
+
+def test_a_case_is_found_by_its_name_and_an_unknown_one_says_which_there_are() -> None:
+    assert [case_named(case.name) for case in CASES] == list(CASES)
+    with pytest.raises(KeyError, match=r"no case '7x7'; choose from 5x2, 50x2"):
+        case_named("7x7")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_case_is_a_set_that_admission_accepts(case: Case) -> None:
+    made = decode(default(cliqueset(case)), PodCliqueSet)
+    assert validate(made) == []
+    assert made.spec.replicas * made.standalone_cliques[0].spec.replicas == case.pods
+
+
+def test_pods_of_the_floor_are_gated_and_have_names_of_their_own() -> None:
+    pods = [floor_pod(index) for index in range(3)]
+    assert len({pod["metadata"]["name"] for pod in pods}) == 3
+    assert all(pod["spec"]["schedulingGates"] for pod in pods)
