@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 from multiprocessing.connection import Connection
 from pathlib import Path
+
+import pytest
 
 from grove.real.cache import MANIFEST, Cache, default_root
 from grove.real.versions import Tool
@@ -65,9 +68,12 @@ def test_a_new_program_replaces_a_damaged_one(tmp_path: Path) -> None:
 
 
 def _hold(root: Path, pipe: Connection) -> None:
-    with Cache(root).lock(waiting=lambda _: None):
-        pipe.send("held")
-        pipe.recv()
+    async def hold() -> None:
+        async with Cache(root).lock(waiting=lambda _: None):
+            pipe.send("held")
+            pipe.recv()
+
+    asyncio.run(hold())
 
 
 def test_a_second_writer_waits_and_says_for_whom(tmp_path: Path) -> None:
@@ -81,8 +87,11 @@ def test_a_second_writer_waits_and_says_for_whom(tmp_path: Path) -> None:
         said.append(line)
         ours.send("go on")
 
-    with Cache(tmp_path).lock(waiting=waiting):
-        other.join()
+    async def write() -> None:
+        async with Cache(tmp_path).lock(waiting=waiting):
+            other.join()
+
+    asyncio.run(write())
     assert said == [f"Another installation is at work (process {other.pid}); waiting for it to finish ..."]
 
 
@@ -90,8 +99,54 @@ def test_whoever_gets_the_lock_sweeps_up_after_an_interrupted_writer(tmp_path: P
     left = tmp_path / ".work-abandoned"
     left.mkdir()
     (left / "half").write_bytes(b"half")
-    with Cache(tmp_path).lock(waiting=lambda _: None):
-        assert not left.exists()
+
+    async def write() -> None:
+        async with Cache(tmp_path).lock(waiting=lambda _: None):
+            assert not left.exists()
+
+    asyncio.run(write())
+
+
+def test_whoever_waits_for_the_lock_can_be_asked_to_end(tmp_path: Path) -> None:
+    async def story() -> None:
+        told = asyncio.Event()
+
+        async def second() -> None:
+            async with Cache(tmp_path).lock(waiting=lambda _: told.set()):
+                raise AssertionError("two writers at once")
+
+        async with Cache(tmp_path).lock(waiting=lambda _: None):
+            waiting = asyncio.create_task(second())
+            await told.wait()
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+
+    asyncio.run(story())
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_a_large_folder_is_out_of_the_way_at_once_and_its_removal_can_be_interrupted(tmp_path: Path) -> None:
+    cache, large = Cache(tmp_path), tmp_path / "large"
+    for shard in range(20):
+        (large / str(shard)).mkdir(parents=True)
+
+    async def story() -> None:
+        removal = asyncio.create_task(cache.discard(large))
+        await asyncio.sleep(0)
+        assert not large.exists()
+        removal.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await removal
+
+    async def write() -> None:
+        async with cache.lock(waiting=lambda _: None):
+            pass
+
+    asyncio.run(story())
+    assert list(tmp_path.glob(".work-*/large/*"))
+    asyncio.run(write())
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_the_cache_is_the_users_and_follows_the_xdg_variable() -> None:

@@ -24,7 +24,7 @@ from grove.real.versions import Tool
 MODULES = Path(__file__).parent / "modules"
 TICK_SECONDS = 1.0
 #: Lines of Go's output that a failure repeats.
-TOLD_LINES = 12
+TOLD_LINES = 6
 _DOWNLOADING = re.compile(r"^go: downloading \S+ \S+$")
 
 

@@ -6,6 +6,7 @@ the lock. Nothing here builds or downloads.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import hashlib
@@ -15,8 +16,7 @@ import platform
 import shutil
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,6 +24,8 @@ from grove.real.versions import Tool
 
 MANIFEST = "manifest.json"
 LOCK_POLL_SECONDS = 0.5
+#: How the folders of unfinished work begin.
+WORK = ".work-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +126,35 @@ class Cache:
     def workspace(self) -> Iterator[Path]:
         """A folder on the same file system, gone afterwards whatever happens."""
         self.root.mkdir(parents=True, exist_ok=True)
-        place = Path(tempfile.mkdtemp(prefix=".work-", dir=self.root))
+        place = Path(tempfile.mkdtemp(prefix=WORK, dir=self.root))
         try:
             yield place
         finally:
             shutil.rmtree(place, ignore_errors=True)
 
-    @contextlib.contextmanager
-    def lock(self, *, waiting: Callable[[str], None]) -> Iterator[None]:
+    async def discard(self, folder: Path) -> None:
+        """Removes a large folder bit by bit, so that a request to end is heard in between.
+
+        It is out of the way at once; what an interruption leaves of it is swept up by the next writer.
+        """
+        place = self._put_aside(folder)
+        if place is None:
+            return
+        for entry in _folders(place / folder.name):
+            shutil.rmtree(entry, ignore_errors=True)
+            await asyncio.sleep(0)
+        shutil.rmtree(place, ignore_errors=True)
+
+    def _put_aside(self, folder: Path) -> Path | None:
+        """Moves a folder into one that is swept up in any case; None if it is not there."""
+        if not folder.exists():
+            return None
+        place = Path(tempfile.mkdtemp(prefix=WORK, dir=self.root))
+        folder.rename(place / folder.name)
+        return place
+
+    @contextlib.asynccontextmanager
+    async def lock(self, *, waiting: Callable[[str], None]) -> AsyncIterator[None]:
         """Keeps a second writer out; the lock falls with the process that holds it."""
         self.root.mkdir(parents=True, exist_ok=True)
         path = self.root / ".lock"
@@ -140,18 +163,25 @@ class Cache:
                 file.seek(0)
                 holder = file.read().strip() or "unknown"
                 waiting(f"Another installation is at work (process {holder}); waiting for it to finish ...")
-                while not _try_lock(file.fileno()):
-                    time.sleep(LOCK_POLL_SECONDS)
+                # Nobody tells us that a lock has fallen: its holder may have been killed.
+                while not _try_lock(file.fileno()):  # noqa: ASYNC110
+                    await asyncio.sleep(LOCK_POLL_SECONDS)
             file.truncate(0)
             file.write(f"{os.getpid()}\n")
             file.flush()
-            self._sweep()
+            await self._sweep()
             yield
 
-    def _sweep(self) -> None:
+    async def _sweep(self) -> None:
         """Removes what an installation left that was ended from outside; the lock is held."""
-        for place in self.root.glob(".work-*"):
+        for place in self.root.glob(f"{WORK}*"):
+            for inner in _folders(place):
+                await self.discard(inner)
             shutil.rmtree(place, ignore_errors=True)
+
+
+def _folders(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.is_dir()]
 
 
 def checksum(path: Path) -> str:

@@ -6,7 +6,6 @@ until the minor that needed it is complete.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -37,7 +36,7 @@ class Installer:
     async def install(self, minors: Sequence[str] = MINORS) -> None:
         """Leaves every program of the minors ready to run."""
         wanted = {minor: tools(minor) for minor in minors}
-        with self.cache.lock(waiting=self.say):
+        async with self.cache.lock(waiting=self.say):
             for minor, programs in wanted.items():
                 await self._install_minor(minor, programs)
         self.say(f"Kubernetes {', '.join(minors)}: ready in {self.cache.root}.")
@@ -58,7 +57,7 @@ class Installer:
 
     async def repair(self, minors: Sequence[str] = MINORS) -> None:
         """Removes what is not as it was built, then installs what is missing."""
-        with self.cache.lock(waiting=self.say):
+        async with self.cache.lock(waiting=self.say):
             for tool in dict.fromkeys(tool for minor in minors for tool in tools(minor)):
                 if self.cache.folder(tool).exists() and self.cache.damage(tool):
                     self.cache.remove(tool)
@@ -78,7 +77,7 @@ class Installer:
         for tool in missing:
             await self._build(tool, builder)
         if not chosen:
-            await asyncio.to_thread(shutil.rmtree, build_cache, ignore_errors=True)
+            await self.cache.discard(build_cache)
 
     def _is_there(self, tool: Tool) -> bool:
         found = Locator(self.cache, self.environ).find(tool)
