@@ -103,18 +103,7 @@ class TopologyReconciler:
         condition = _drift(statuses)
         status: Manifest = {
             "observedGeneration": binding.metadata.generation,
-            "schedulerTopologyStatuses": [
-                {
-                    "schedulerName": each.scheduler_name,
-                    "topologyReference": each.topology_reference,
-                    "inSync": each.in_sync,
-                    "schedulerBackendTopologyObservedGeneration": (
-                        each.scheduler_backend_topology_observed_generation or None
-                    ),
-                    "message": each.message or None,
-                }
-                for each in statuses
-            ],
+            "schedulerTopologyStatuses": [_told(each) for each in statuses],
             "conditions": merged(binding, [condition] if condition else [], now=now),
         }
         reported = await self.shell.reporter.report(
@@ -141,6 +130,20 @@ def _status(
         scheduler_backend_topology_observed_generation=there.metadata.generation if there else 0,
         message=message,
     )
+
+
+def _told(status: SchedulerTopologyStatus) -> Manifest:
+    """One entry as it is written; a generation that nobody saw is left out."""
+    told: Manifest = {
+        "schedulerName": status.scheduler_name,
+        "topologyReference": status.topology_reference,
+        "inSync": status.in_sync,
+        "message": status.message or None,
+    }
+    if status.scheduler_backend_topology_observed_generation:
+        seen = status.scheduler_backend_topology_observed_generation
+        told["schedulerBackendTopologyObservedGeneration"] = seen
+    return told
 
 
 def _drift(statuses: Sequence[SchedulerTopologyStatus]) -> Condition | None:
