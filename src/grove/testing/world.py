@@ -24,7 +24,7 @@ from grove.assembly import Operator, assemble
 from grove.embedded.clock import LoopClock
 from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
 from grove.embedded.identity import MASTERS, User
-from grove.errors import NotFound
+from grove.errors import GroveError, NotFound
 from grove.kube.client import Client
 from grove.kube.limiter import Limiter
 from grove.kube.retry import RetryPolicy
@@ -80,9 +80,9 @@ class World:
 
         It may be told to die with the first request whose answer is lost (see the fault `lose`).
         """
-        self._transport = MemoryTransport(self.cluster.app, OPERATOR, dies_with_a_request=dies_with_a_request)
-        client = Client(self._transport, limiter=Limiter.off(), retries=RetryPolicy(rng=self.rng))
         while True:
+            transport = MemoryTransport(self.cluster.app, OPERATOR, dies_with_a_request=dies_with_a_request)
+            client = Client(transport, limiter=Limiter.off(), retries=RetryPolicy(rng=self.rng))
             try:
                 operator = await assemble(
                     client,
@@ -92,15 +92,20 @@ class World:
                     health=False,
                 )
                 break
-            except Exception:
+            except GroveError:
                 # A process that cannot start is started again, as a kubelet does.
                 if not self.cluster.faults.active:
                     raise
                 await asyncio.sleep(1)
-        self.operator = operator
+        self.operator, self._transport = operator, transport
         self._running = asyncio.create_task(operator.manager.run(), name="operator")
-        working = asyncio.create_task(operator.manager.working.wait())
-        await asyncio.wait({self._running, working}, return_when=asyncio.FIRST_COMPLETED)
+        signs = [
+            asyncio.create_task(operator.manager.working.wait()),
+            asyncio.create_task(transport.closed.wait()),
+        ]
+        await asyncio.wait({self._running, *signs}, return_when=asyncio.FIRST_COMPLETED)
+        for sign in signs:
+            sign.cancel()
         if self._running.done():
             self._running.result()
         return operator
