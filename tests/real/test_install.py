@@ -36,8 +36,11 @@ else:
     if os.environ.get("FAILS", "nothing") in package:
         print("# " + package + "\\nundefined: thing", file=sys.stderr)
         sys.exit(2)
-    with open(argv[argv.index("-o") + 1], "w") as out:
-        out.write("built from " + package)
+    stamps = [part.rpartition("=")[2] for part in argv[-4].split() if "gitVersion" in part]
+    target = argv[argv.index("-o") + 1]
+    with open(target, "w") as out:
+        out.write("#!/bin/sh\\necho " + os.environ.get("SAYS", (stamps or ["3.6.16"])[0]))
+    os.chmod(target, 0o755)
 """
 
 
@@ -151,6 +154,21 @@ def test_progress_is_told_by_step_where_lines_cannot_be_rewritten() -> None:
     ]
 
 
+def test_a_program_that_says_another_version_is_not_kept(desk: Desk) -> None:
+    with pytest.raises(BuildFailed, match=r"kube-apiserver-1\.36\.4 was built but .* says another version"):
+        asyncio.run(desk.installer(SAYS="v3.6.16").install(("1.36",)))
+    assert desk.cache.find(etcd_tool()) is not None
+    assert desk.cache.find(tools("1.36")[1]) is None
+
+
+def test_a_build_cache_left_by_an_interrupted_installation_goes_with_the_next(desk: Desk) -> None:
+    asyncio.run(desk.installer().install(("1.36",)))
+    left = desk.cache.root / "go-build" / "00"
+    left.mkdir(parents=True)
+    asyncio.run(desk.installer().install(("1.36",)))
+    assert not left.parent.exists()
+
+
 def test_minors_share_their_etcd(desk: Desk) -> None:
     asyncio.run(desk.installer().install(("1.35", "1.37")))
     assert desk.built().count("v3") == 1
@@ -159,7 +177,8 @@ def test_minors_share_their_etcd(desk: Desk) -> None:
 
 def test_verify_names_what_is_damaged_and_repair_builds_it_anew(desk: Desk) -> None:
     asyncio.run(desk.installer().install(("1.36",)))
-    desk.cache.path(etcd_tool()).write_text("BUILT from go.etcd.io/etcd/server/v3")
+    etcd = desk.cache.path(etcd_tool())
+    etcd.write_text(etcd.read_text().replace("echo", "fail"))
     with pytest.raises(RealFailure, match=r"etcd-3\.6\.16 has another checksum .* --repair --minors 1\.36"):
         desk.installer().verify(("1.36",))
     desk.calls.write_text("")

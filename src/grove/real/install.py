@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grove.real.binaries import Locator
+from grove.real.binaries import Locator, suits
 from grove.real.build import Builder
 from grove.real.cache import Cache, default_root
-from grove.real.failure import NotInstalled, RealFailure
+from grove.real.failure import BuildFailed, NotInstalled, RealFailure
 from grove.real.progress import Progress, say
 from grove.real.toolchain import build_environment, find_go
 from grove.real.versions import MINORS, Tool, tools
@@ -39,6 +39,8 @@ class Installer:
         async with self.cache.lock(waiting=self.say):
             for minor, programs in wanted.items():
                 await self._install_minor(minor, programs)
+            # What an earlier installation left that was interrupted after its last build.
+            await self.cache.discard(self._own_build_cache)
         self.say(f"Kubernetes {', '.join(minors)}: ready in {self.cache.root}.")
 
     def verify(self, minors: Sequence[str] = MINORS) -> None:
@@ -72,12 +74,15 @@ class Installer:
         go = find_go()
         # A build cache that the user chose is the user's; ours is gigabytes that nobody needs afterwards.
         chosen = self.environ.get("GOCACHE")
-        build_cache = Path(chosen) if chosen else self.cache.root / "go-build"
+        build_cache = Path(chosen) if chosen else self._own_build_cache
         builder = Builder(go, build_environment(build_cache, self.environ), self.jobs)
         for tool in missing:
             await self._build(tool, builder)
-        if not chosen:
-            await self.cache.discard(build_cache)
+        await self.cache.discard(self._own_build_cache)
+
+    @property
+    def _own_build_cache(self) -> Path:
+        return self.cache.root / "go-build"
 
     def _is_there(self, tool: Tool) -> bool:
         found = Locator(self.cache, self.environ).find(tool)
@@ -93,6 +98,8 @@ class Installer:
             except BaseException:
                 progress.finish("not finished")
                 raise
+            if not suits(tool, binary):
+                raise BuildFailed(f"{tool.label} was built but does not run here or says another version")
             stored = self.cache.store(tool, binary, built_with=builder.go.version)
         progress.finish(f"built, {stored.stat().st_size / 1e6:.0f} MB")
 
