@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from grove.api import crd_files, reference  # noqa: E402 - the checkout need not be installed
+from grove.embedded import deviations  # noqa: E402
 
 #: Where the files go, what writes them (file name to text), and which files there are generated.
 Generator = tuple[str, Callable[[], dict[str, str]], str]
@@ -20,6 +21,7 @@ Generator = tuple[str, Callable[[], dict[str, str]], str]
 GENERATORS: Sequence[Generator] = (
     ("src/grove/api/crds", crd_files.files, "*.yaml"),
     ("docs/reference", reference.files, "*.md"),
+    ("docs/reference", deviations.files, "*.md"),
 )
 
 

@@ -59,7 +59,7 @@ REFUSED: dict[str, tuple[Any, int]] = {
     "a path that is not there": ([{"op": "remove", "path": "/zzz"}], 422),
     "replace needs a target": ([{"op": "replace", "path": "/zzz", "value": 1}], 422),
     "an index beyond the end": ([{"op": "remove", "path": "/l/7"}], 422),
-    "an operation that does not exist": ([{"op": "frobnicate", "path": "/a"}], 400),
+    "an operation that does not exist": ([{"op": "frobnicate", "path": "/a"}], 422),
     "no list": ({"op": "remove"}, 400),
 }
 

@@ -226,7 +226,9 @@ class API:
     def _begin_life(self, home: ResourceType, obj: Manifest, context: Context) -> None:
         meta = obj["metadata"]
         for name in metadata.SYSTEM:
-            meta.pop(name, None)
+            # Kinds that do not count generations keep the one they were sent, as in Kubernetes.
+            if name != "generation":
+                meta.pop(name, None)
         meta.pop("managedFields", None)
         meta["uid"] = self.generator.uid()
         meta["creationTimestamp"] = context.now

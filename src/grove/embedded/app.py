@@ -23,12 +23,21 @@ from grove.embedded.errors import (
     method_not_allowed,
     no_such_path,
     not_implemented,
+    unsupported_media,
 )
 from grove.embedded.faults import ConnectionLost, Fault, Faults, strike
 from grove.embedded.identity import User
 from grove.embedded.listing import Page
 from grove.embedded.messages import JSON, Request, Response, reply
-from grove.embedded.negotiation import Form, decode_body, duplicate_fields, form_of, media_type
+from grove.embedded.negotiation import (
+    PROTOBUF,
+    YAML,
+    Form,
+    decode_body,
+    duplicate_fields,
+    form_of,
+    media_type,
+)
 from grove.embedded.options import (
     WriteOptions,
     delete_options,
@@ -87,6 +96,7 @@ class Call:
             agent=self.request.headers.get("user-agent", ""),
             subresource=self.target.subresource,
             warnings=self.warnings,
+            kind=f"{self.target.verb.capitalize()}Options",
         )
 
 
@@ -325,6 +335,10 @@ class App:
         """The body as an object, with duplicate keys reported as the request asked."""
         request = call.request
         kind = request.headers.get("content-type", JSON)
+        if call.target.resource.custom and media_type(kind) == PROTOBUF and request.method != "DELETE":
+            raise unsupported_media([JSON, YAML])
+        if not request.body and request.method != "DELETE":
+            raise bad_request("the body of the request is empty: an object is needed")
         decoded = decode_body(request.body, kind)
         if not isinstance(decoded, dict):
             raise bad_request("the object provided is unrecognized: the body must be an object")

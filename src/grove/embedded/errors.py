@@ -126,6 +126,13 @@ def too_many(message: str, retry_after: int = 1) -> ApiError:
     return ApiError(429, "TooManyRequests", message, details, headers=headers)
 
 
+def invalid_options(kind: str, field: str, message: str) -> ApiError:
+    """422: what a request asks besides the object breaks a rule; `kind` as in CreateOptions."""
+    cause = {"reason": "FieldValueInvalid", "message": message, "field": field}
+    details: Manifest = {"group": "meta.k8s.io", "kind": kind, "causes": [cause]}
+    return ApiError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {field}: {message}', details)
+
+
 def unsupported_media(accepted: Sequence[str]) -> ApiError:
     what = ", ".join(accepted)
     message = f"the body of the request was in an unknown format - accepted media types include: {what}"

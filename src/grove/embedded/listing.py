@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from grove.embedded.errors import ApiError, Manifest, bad_request, gone
+from grove.embedded.errors import ApiError, Manifest, bad_request, gone, invalid_options
 from grove.embedded.options import ListOptions
 from grove.embedded.store import Entry, ObjectKey, Predicate, Store, TableKey
 
@@ -97,20 +97,19 @@ def _source(
 def _wanted(options: ListOptions) -> int:
     text, match = options.resource_version, options.match
     if match not in ("", "Exact", "NotOlderThan"):
-        raise bad_request(f'resourceVersionMatch: Unsupported value: "{match}"')
+        why = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
+        raise _bad_match(why)
     if match and not text:
-        raise bad_request(
-            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is "
-            "provided"
-        )
+        raise _bad_match("Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided")
     if match == "Exact" and text == "0":
-        raise bad_request(
-            'resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for '
-            'resourceVersion "0"'
-        )
+        raise _bad_match('Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
     if text and not text.isdigit():
         raise bad_request(f'resourceVersion: Invalid value: "{text}": must be a whole number')
     return int(text or 0)
+
+
+def _bad_match(why: str) -> ApiError:
+    return invalid_options("ListOptions", "resourceVersionMatch", why)
 
 
 def _too_large(wanted: int, current: int) -> ApiError:

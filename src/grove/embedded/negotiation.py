@@ -57,7 +57,7 @@ def decode_body(body: bytes, content_type: str) -> object:
         return {}
     if kind == PROTOBUF:
         return protobuf.decode(body)
-    if kind in ("application/cbor", "application/apply-patch+cbor"):
+    if kind != JSON and not kind.endswith(("+json", "yaml")):
         raise unsupported_media([JSON, YAML, PROTOBUF])
     try:
         return decode(body)

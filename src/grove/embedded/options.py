@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from grove.embedded.errors import Manifest, bad_request
+from grove.embedded.errors import Manifest, bad_request, invalid_options
 from grove.embedded.identity import ADMIN, User
 
 TRUE = ("true", "1", "True", "t", "T", "TRUE")
@@ -68,17 +68,22 @@ class WatchOptions:
 
 
 def write_options(
-    query: Mapping[str, str], *, user: User, agent: str, subresource: str, warnings: list[str]
+    query: Mapping[str, str],
+    *,
+    user: User,
+    agent: str,
+    subresource: str,
+    warnings: list[str],
+    kind: str = "CreateOptions",
 ) -> WriteOptions:
     validation = query.get("fieldValidation") or "Warn"
     if validation not in ("Strict", "Warn", "Ignore"):
-        raise bad_request(
-            f'fieldValidation: Unsupported value: "{validation}": supported values: Ignore, Strict, Warn'
-        )
+        why = f'Unsupported value: "{validation}": supported values: "Ignore", "Strict", "Warn"'
+        raise invalid_options(kind, "fieldValidation", why)
     return WriteOptions(
         user=user,
         manager=query.get("fieldManager") or agent.split("/")[0] or "unknown",
-        dry_run=_dry_run(query.get("dryRun")),
+        dry_run=_dry_run(query.get("dryRun"), kind),
         field_validation=validation,
         force=query.get("force") in TRUE,
         subresource=subresource,
@@ -86,11 +91,12 @@ def write_options(
     )
 
 
-def _dry_run(value: str | None) -> bool:
+def _dry_run(value: str | None, kind: str) -> bool:
     if value in (None, ""):
         return False
     if value != "All":
-        raise bad_request(f'dryRun: Unsupported value: "{value}": supported values: "All"')
+        why = f'Unsupported value: ["{value}"]: supported values: "All"'
+        raise invalid_options(kind, "dryRun", why)
     return True
 
 
@@ -100,9 +106,11 @@ def delete_options(query: Mapping[str, str], body: Manifest) -> DeleteOptions:
     orphan = query.get("orphanDependents", body.get("orphanDependents"))
     policy = query.get("propagationPolicy") or body.get("propagationPolicy") or ""
     if policy not in ("", "Background", "Foreground", "Orphan"):
-        raise bad_request(f'propagationPolicy: Unsupported value: "{policy}"')
+        why = f'Unsupported value: "{policy}": supported values: "Background", "Foreground", "Orphan"'
+        raise invalid_options("DeleteOptions", "propagationPolicy", why)
     if orphan is not None and policy:
-        raise bad_request("propagationPolicy: orphanDependents and deletionPropagation cannot be both set")
+        why = "Invalid value: orphanDependents and deletionPropagation cannot be both set"
+        raise invalid_options("DeleteOptions", "propagationPolicy", why)
     if orphan is not None:
         policy = "Orphan" if orphan in (True, *TRUE) else "Background"
     grace = query.get("gracePeriodSeconds", body.get("gracePeriodSeconds"))
@@ -112,7 +120,7 @@ def delete_options(query: Mapping[str, str], body: Manifest) -> DeleteOptions:
         policy=policy,
         uid=preconditions.get("uid") or "",
         resource_version=preconditions.get("resourceVersion") or "",
-        dry_run=_dry_run(query.get("dryRun")) or "All" in dry_run,
+        dry_run=_dry_run(query.get("dryRun"), "DeleteOptions") or "All" in dry_run,
     )
 
 

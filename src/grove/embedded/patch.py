@@ -79,7 +79,7 @@ def _apply(document: Any, operation: Manifest) -> Any:
             value = _walk(document, source)
             return _add(_remove(document, source), path, value)
         case other:
-            raise bad_request(f"error decoding patch: unexpected operation {other!r}")
+            raise ValueError(f"unexpected kind of operation: {other!r}")
 
 
 def _pointer(text: Any) -> list[str]:

@@ -12,6 +12,7 @@ import asyncio
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from grove.embedded.actors.mirror import Mirrors
 from grove.embedded.actors.objects import (
@@ -40,6 +41,8 @@ OUR_MARK = "Kubelet stopped posting node status."
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 LEASE_NAMESPACE = "kube-node-lease"
+ORPHAN_SECONDS = 40.0
+"""How long a pod may be on a node that never registered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,8 @@ class NodeKeeper:
         self._count = 0
         self._beats: dict[str, float] = {}
         self._lost_since: dict[str, str] = {}
+        self._seen: set[str] = set()
+        self._missed_since: dict[str, datetime] = {}
         self._work: Work[str] = Work("nodes", self._step, workers=8)
 
     async def run(self) -> None:
@@ -131,18 +136,31 @@ class NodeKeeper:
     async def _step(self, name: str) -> float | None:
         node = self._nodes.get(("", name))
         if node is None:
-            await self._bury(name)
-            return None
+            return await self._miss(name)
+        self._seen.add(name)
+        self._missed_since.pop(name, None)
         if is_lost(node):
             return await self._lose(node)
         self._lost_since.pop(name, None)
         await self._keep(node)
         return await self._heartbeat(node)
 
+    async def _miss(self, name: str) -> float | None:
+        """A node that was deleted goes with its pods; one that nobody has seen yet may still register."""
+        if name not in self._seen:
+            since = self._missed_since.setdefault(name, self._clock.now())
+            left = ORPHAN_SECONDS - (self._clock.now() - since).total_seconds()
+            if left > 0:
+                return left
+        await self._bury(name)
+        return None
+
     async def _bury(self, name: str) -> None:
         """The node is gone, and with it everything that ran there."""
         self._beats.pop(name, None)
         self._lost_since.pop(name, None)
+        self._missed_since.pop(name, None)
+        self._seen.discard(name)
         for pod in list(self._pods_on(name)):
             await self._delete(pod, {"gracePeriodSeconds": 0})
         try:

@@ -107,12 +107,24 @@ def pod_spec_errors(spec: Manifest, path: str) -> list[Cause]:
         causes.append(
             invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0")
         )
-    for index, gate in enumerate(spec.get("schedulingGates") or ()):
-        causes += label_key(f"{path}.schedulingGates[{index}]", gate.get("name"))
+    causes += _gate_errors(spec, path)
     for key in spec.get("nodeSelector") or {}:
         causes += label_key(f"{path}.nodeSelector", key)
     causes += _link_errors(spec, path)
     return causes + _toleration_errors(spec, path)
+
+
+def _gate_errors(spec: Manifest, path: str) -> list[Cause]:
+    causes: list[Cause] = []
+    seen: set[str] = set()
+    for index, gate in enumerate(spec.get("schedulingGates") or ()):
+        where = f"{path}.schedulingGates[{index}]"
+        name = gate.get("name")
+        causes += label_key(where, name)
+        if name in seen:
+            causes.append(duplicate(where, name))
+        seen.add(name)
+    return causes
 
 
 def _link_errors(spec: Manifest, path: str) -> list[Cause]:

@@ -1,0 +1,69 @@
+"""Which checks there are, on which minors each is run, and how one is observed.
+
+A check is a function `check_*` of a module in `checks/`; its name without `check_` is its name in the
+goldens. To add one, write it and record its golden (see `record.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Awaitable, Callable
+from types import ModuleType
+
+from tests.contract.checks import (
+    access,
+    admission,
+    applying,
+    custom,
+    deletion,
+    gangs,
+    lists,
+    patching,
+    pods,
+    wire,
+    writing,
+)
+from tests.contract.contract import Contract, Observation, Server, contract_on
+from tests.contract.objects import gang_crd
+
+Check = Callable[[Contract], Awaitable[Observation]]
+
+MAIN = "1.36"
+"""The minor on which every check is run."""
+MINORS = ("1.35", "1.36", "1.37")
+ON_MAIN = (writing, patching, custom, deletion, pods, lists, applying, wire, admission, access)
+ON_EVERY_MINOR = (gangs,)
+PREFIX = "check_"
+
+
+def _checks_of(*modules: ModuleType) -> dict[str, Check]:
+    return {
+        name.removeprefix(PREFIX): value
+        for module in modules
+        for name, value in vars(module).items()
+        if name.startswith(PREFIX)
+    }
+
+
+def checks_for(minor: str) -> dict[str, Check]:
+    """The checks of one minor by name."""
+    return _checks_of(*ON_MAIN, *ON_EVERY_MINOR) if minor == MAIN else _checks_of(*ON_EVERY_MINOR)
+
+
+async def prepare(server: Server) -> None:
+    """What all checks of a server share: the custom kind that they try things on."""
+    async with contract_on(server, _namespace()) as contract:
+        await contract.define(gang_crd())
+
+
+async def observe(check: Check, server: Server) -> Observation:
+    """What a server answers to a check, without what differs from run to run."""
+    namespace = _namespace()
+    async with contract_on(server, namespace) as contract:
+        observed = await check(contract)
+    return json.loads(json.dumps(observed).replace(namespace, "NAMESPACE"))
+
+
+def _namespace() -> str:
+    return f"contract-{secrets.token_hex(4)}"

@@ -1,0 +1,83 @@
+"""A webhook on the loopback: gives every question the same answer and remembers what it was asked."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+Manifest = dict[str, Any]
+HOST = "127.0.0.1"
+
+
+@dataclass(slots=True)
+class Hook:
+    answer: Manifest
+    authority: bytes
+    url: str = ""
+    asked: list[Manifest] = field(default_factory=list)
+
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        question = json.loads(await request.read())["request"]
+        self.asked.append(question)
+        response = {"uid": question["uid"], **self.answer}
+        review = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response}
+        return web.json_response(review)
+
+
+@cache
+def _certificate() -> tuple[bytes, bytes]:
+    """A self-signed certificate for the loopback, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
+    start = datetime.now(UTC) - timedelta(hours=1)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(start + timedelta(days=2))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address(HOST))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return made.public_bytes(serialization.Encoding.PEM), private
+
+
+@asynccontextmanager
+async def serving(answer: Manifest) -> AsyncIterator[Hook]:
+    """A hook that listens for as long as the block runs."""
+    public, private = _certificate()
+    hook = Hook(answer, authority=public)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tls.pem"
+        path.write_bytes(public + private)
+        tls.load_cert_chain(path)
+    runner = web.ServerRunner(web.Server(hook.respond), shutdown_timeout=0.01)
+    await runner.setup()
+    await web.TCPSite(runner, HOST, 0, ssl_context=tls).start()
+    hook.url = f"https://{HOST}:{runner.addresses[0][1]}/hook"
+    try:
+        yield hook
+    finally:
+        await runner.cleanup()
