@@ -1,0 +1,116 @@
+"""`grove render` shows what the operator does: rendered objects and those of a running world agree."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.scenarios.stories import STAGES, Stage, until_running
+
+from grove.api import labels
+from grove.cli.rendering import cluster, judge, render_set, select
+from grove.meta import Manifest, Resource, resource
+from grove.testing.world import World, run_world
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+CASES = sorted(folder.parent for folder in GOLDEN.glob("*/in.yaml") if "refused" not in folder.parent.name)
+_WHERE = {"none": "no gang API"}
+
+
+def stage_of(case: Path) -> Stage:
+    offer = case.name.partition("-")[0]
+    return STAGES[_WHERE.get(offer, offer)]
+
+
+def documents_of(case: Path) -> list[Manifest]:
+    return list(yaml.safe_load_all((case / "in.yaml").read_text()))
+
+
+def rendered(case: Path) -> list[Manifest]:
+    documents = documents_of(case)
+    (cliqueset,) = [each for each in documents if each["kind"] == "PodCliqueSet"]
+    bindings = {each["metadata"]["name"]: each for each in documents if each["kind"] != "PodCliqueSet"}
+    judged = judge(cliqueset, bindings)
+    offer = case.name.partition("-")[0]
+    return list(render_set(judged, select(judged, ""), cluster("1.36" if offer == "kai" else offer)).objects)
+
+
+def identity(obj: Manifest) -> tuple[str, str]:
+    """Kind and name; where the name has a UID in it, what takes its place."""
+    marks = obj["metadata"].get("labels") or {}
+    if obj["kind"] == "Pod":
+        return "Pod", str(obj["spec"]["hostname"])
+    if obj["metadata"]["name"].startswith("pg-"):
+        return str(obj["kind"]), f"of {marks[labels.POD_GANG]}"
+    return str(obj["kind"]), str(obj["metadata"]["name"])
+
+
+def comparable(obj: Manifest) -> Manifest:
+    """A rendered object without names that are made of UIDs, and without defaults that a webhook would fill in."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "name"}
+    skipped = {"podReferences", "pod-group-name", "uid"}
+    if obj["kind"] == "PodClique":
+        skipped |= {"restartPolicy", "terminationGracePeriodSeconds"}
+    found = _without({**obj, "metadata": metadata}, skipped)
+    assert isinstance(found, dict)
+    return found
+
+
+def _without(value: object, skipped: set[str]) -> object:
+    if isinstance(value, dict):
+        return {key: _without(item, skipped) for key, item in value.items() if key not in skipped}
+    return [_without(item, skipped) for item in value] if isinstance(value, list) else value
+
+
+def lacking(want: object, have: object, path: str = "") -> list[str]:
+    """Where an existing object does not have what was rendered; what a server adds does not count."""
+    if isinstance(want, dict):
+        found = have if isinstance(have, dict) else {}
+        return [line for key, item in want.items() for line in lacking(item, found.get(key), f"{path}.{key}")]
+    if isinstance(want, list):
+        items = have if isinstance(have, list) else []
+        if len(items) < len(want):
+            return [f"{path}: {len(want)} rendered, {len(items)} there"]
+        return [
+            line
+            for index, item in enumerate(want)
+            for line in lacking(item, items[index], f"{path}[{index}]")
+        ]
+    return [] if want == have or want in ({}, None) else [f"{path}: {want!r} rendered, {have!r} there"]
+
+
+def resource_of(obj: Manifest) -> Resource:
+    group, _, version = str(obj["apiVersion"]).rpartition("/")
+    plural = "topologies" if obj["kind"] == "Topology" else ""
+    return resource(group, version, str(obj["kind"]), plural, namespaced=obj["kind"] != "Topology")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_operator_makes_what_was_rendered(case: Path) -> None:
+    want = {identity(each): each for each in rendered(case)}
+    gates = {name: each["spec"].pop("schedulingGates") for name, each in want.items() if name[0] == "Pod"}
+
+    async def story(world: World) -> None:
+        urgent = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "urgent"},
+            "value": 1000,
+        }
+        queue = {
+            "apiVersion": "scheduling.run.ai/v2",
+            "kind": "Queue",
+            "metadata": {"name": "research"},
+            "spec": {"parentQueue": "default-parent-queue"},
+        }
+        await world.apply(urgent, *([queue] if world.options.kai else ()), *documents_of(case))
+        await until_running(world, "train-0")
+        await world.settle()
+        have: dict[tuple[str, str], Manifest] = {}
+        for each in {resource_of(obj) for obj in want.values()}:
+            have |= {identity(found): found for found in await world.all(each)}
+        assert have.keys() == want.keys()
+        for name, obj in want.items():
+            assert lacking(comparable(obj), have[name], "/".join(name)) == []
+
+    run_world(story, stage_of(case).options)
+    assert all(len(each) == 1 for each in gates.values())
