@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from grove.real import kubeconfig
-from grove.real.certificates import Authority, Pair, signing_keys, write_private
+from grove.real.certificates import LOOPBACK, Authority, Pair, signing_keys, write_private
 from grove.real.commands import Commands, Files, Ports
 from grove.real.component import Component, first_unexpected_end
 from grove.real.failure import ComponentFailed, RealFailure
@@ -193,8 +193,7 @@ class RealControlPlane:
             self._probes[CONTROLLER_MANAGER] = ("admin", account)
         if self.options.scheduler:
             lines[SCHEDULER] = commands.scheduler()
-            own = commands.ports.scheduler
-            self._probes[SCHEDULER] = ("admin", url.replace(str(ports.apiserver), str(own)) + "/readyz")
+            self._probes[SCHEDULER] = ("admin", f"https://{LOOPBACK}:{ports.scheduler}/readyz")
         self._components = {
             name: Component(name, line, self.logs / f"{name}.log") for name, line in lines.items()
         }
