@@ -1,0 +1,121 @@
+"""What a world looks like without everything that chance decides, and what must never happen in it.
+
+Two runs that went through different misfortunes must end in equal portraits. The `Guard` watches every change
+while a run goes on: a promise that is broken only for a moment is broken.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from grove.api import kinds, labels
+from grove.embedded.cluster import EmbeddedCluster
+from grove.embedded.store import Event
+from grove.meta import Manifest, Resource
+from grove.testing.world import World
+
+_UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+#: Fields whose value depends on when something happened or on what was drawn.
+_CHANCE: Final = re.compile(
+    r"^(uid|resourceVersion|managedFields|generation|observedGeneration|lastTransitionTime)$|[tT]imestamp$"
+)
+
+
+async def portrait(world: World, scheduler_objects: tuple[Resource, ...] = ()) -> Manifest:
+    """Everything that Grove is responsible for: pods by hostname, without times, UIDs and node names."""
+    pods = await world.pods()
+    hosts = {each["metadata"]["name"]: str(each["spec"].get("hostname")) for each in pods}
+    seen: Manifest = {"pods": sorted(map(_pod, pods), key=lambda pod: str(pod["host"]))}
+    for resource in (kinds.CLIQUESETS, kinds.CLIQUES, kinds.GANGS, kinds.SERVICES, *scheduler_objects):
+        items = [_object(each, hosts) for each in await world.all(resource)]
+        seen[str(resource)] = sorted(items, key=lambda item: str(item["metadata"]["name"]))
+    return seen
+
+
+def _pod(pod: Manifest) -> Manifest:
+    spec, metadata = pod["spec"], pod["metadata"]
+    return {
+        "host": spec.get("hostname"),
+        "placed": bool(spec.get("nodeName")),
+        "gates": [gate["name"] for gate in spec.get("schedulingGates") or ()],
+        "phase": pod["status"].get("phase"),
+        "going": "deletionTimestamp" in metadata,
+        "labels": metadata["labels"],
+    }
+
+
+def _object(item: Manifest, hosts: dict[str, str]) -> Manifest:
+    cleaned: Manifest = _cleaned(item, hosts)
+    return cleaned
+
+
+def _cleaned(value: Any, hosts: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _cleaned(item, hosts) for name, item in value.items() if not _CHANCE.search(name)}
+    if isinstance(value, list):
+        cleaned = [_cleaned(item, hosts) for item in value]
+        return sorted(cleaned, key=str) if value and _unordered(value) else cleaned
+    if isinstance(value, str):
+        return hosts.get(value) or _UID.sub("<uid>", value)
+    return value
+
+
+def _unordered(items: list[Manifest]) -> bool:
+    """Lists in which order means nothing: conditions, and references sorted by a name that chance made."""
+    first = items[0]
+    return isinstance(first, dict) and ("lastTransitionTime" in first or set(first) == {"namespace", "name"})
+
+
+@dataclass
+class Guard:
+    """Watches a cluster and writes down every promise that is broken, however briefly."""
+
+    cluster: EmbeddedCluster
+    broken: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.cluster.store.listeners.append(self._changed)
+
+    def _changed(self, table: tuple[str, str], event: Event) -> None:
+        if table == ("", "pods") and event.type != "DELETED":
+            self._look(event.previous.obj if event.previous is not None else None, event.entry.obj)
+            self._twins()
+
+    def _look(self, before: Manifest | None, pod: Manifest) -> None:
+        metadata = pod["metadata"]
+        gang_name = metadata.get("labels", {}).get(labels.POD_GANG)
+        if not gang_name:
+            return
+        gated = bool(pod["spec"].get("schedulingGates"))
+        if before is None and not gated:
+            self.broken.append(f"pod {metadata['name']} was born without a gate")
+        if before is not None and before["spec"].get("schedulingGates") and not gated:
+            self._opened(pod, str(gang_name))
+
+    def _opened(self, pod: Manifest, gang_name: str) -> None:
+        metadata = pod["metadata"]
+        gang = self.cluster.api.find(kinds.GANGS.gvk.group, "podgangs", metadata["namespace"], gang_name)
+        if gang is None:
+            self.broken.append(f"pod {metadata['name']} was released although its gang is gone")
+            return
+        listed = {
+            reference["name"]
+            for group in gang["spec"]["podgroups"]
+            for reference in group.get("podReferences") or ()
+        }
+        if metadata["name"] not in listed:
+            self.broken.append(f"pod {metadata['name']} was released although its gang does not list it")
+        told = {each["type"]: each["status"] for each in gang["status"].get("conditions", ())}
+        if told.get("Initialized") != "True":
+            self.broken.append(f"pod {metadata['name']} was released before its gang was Initialized")
+
+    def _twins(self) -> None:
+        places: dict[str, str] = {}
+        for pod in self.cluster.api.all_of("", "pods"):
+            metadata = pod["metadata"]
+            if "deletionTimestamp" in metadata or pod["status"].get("phase") == "Failed":
+                continue
+            place = f"{metadata['namespace']}/{pod['spec'].get('hostname')}"
+            if place in places and labels.POD_CLIQUE in metadata.get("labels", {}):
+                self.broken.append(f"{metadata['name']} and {places[place]} both live at {place}")
+            places[place] = metadata["name"]

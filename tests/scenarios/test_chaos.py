@@ -1,0 +1,126 @@
+"""A thousand seeds of misfortune: whatever goes wrong on the way, the world ends up as if nothing had.
+
+Each seed chooses a backend, what the user does and what goes wrong meanwhile: conflicts, refusals and lost answers to
+the operator's requests, watches that drop, stall or lag, compaction, and operators killed at any moment. Then the
+misfortune ends, and the world must look like one that never met any; and no promise may have been broken on the way.
+A failing seed is replayed with `pytest tests/scenarios/test_chaos.py -k "seeds 40"`.
+"""
+
+import asyncio
+import functools
+import random
+
+import pytest
+
+from grove.api import kinds
+from grove.api.labels import SCHEDULER_BACKEND
+from grove.embedded.faults import Fault
+from grove.meta import Key, Manifest, Resource, resource
+from grove.testing import make
+from grove.testing.portrait import Guard, portrait
+from grove.testing.world import OPERATOR, World, WorldOptions, run_world
+
+SEEDS = 1000
+CHUNK = 20
+OBJECTS: dict[str, Resource] = {
+    "default": resource("scheduling.k8s.io", "v1alpha2", "PodGroup"),
+    "kai": resource("scheduling.run.ai", "v2alpha2", "PodGroup"),
+}
+SHAPES: dict[str, dict[str, int]] = {"alone": {"worker": 2}, "pair": {"leader": 1, "worker": 2}}
+
+
+def train(backend: str, shape: str, replicas: int) -> Manifest:
+    return make.cliqueset_manifest(
+        "train", SHAPES[shape], replicas=replicas, annotations={SCHEDULER_BACKEND: backend}
+    )
+
+
+@functools.cache
+def undisturbed(backend: str, shape: str, replicas: int) -> Manifest:
+    seen: list[Manifest] = []
+
+    async def run(world: World) -> None:
+        await world.apply(train(backend, shape, replicas))
+        await world.settle()
+        seen.append(await portrait(world, (OBJECTS[backend],)))
+
+    run_world(run, WorldOptions(kai=backend == "kai"))
+    return seen[0]
+
+
+def misfortunes(rng: random.Random) -> list[Fault]:
+    """A handful of faults, each rare enough that work goes on."""
+    user = OPERATOR.name
+    choices = [
+        Fault("conflict", verb="patch", user=user, probability=0.3),
+        Fault("conflict", verb="apply", user=user, probability=0.3),
+        Fault("throttle", verb="write", user=user, probability=0.2, seconds=1),
+        Fault("error", verb="write", user=user, probability=0.2),
+        Fault("error", verb="write", user=user, probability=0.2, after=True),
+        Fault("lose", verb="write", user=user, probability=0.2),
+        Fault("lose", verb="write", user=user, probability=0.2, after=True),
+        Fault("error", verb="list", user=user, probability=0.5),
+        Fault("gone", verb="watch", user=user, probability=0.5),
+        Fault("drop", user=user, probability=0.7, events=rng.randrange(6)),
+        Fault("stall", user=user, probability=0.3, events=rng.randrange(6), times=3),
+        Fault("delay", user=user, probability=0.5, seconds=rng.choice([0.05, 0.5, 3.0])),
+    ]
+    return rng.sample(choices, rng.randint(1, 4))
+
+
+async def user_acts(world: World, rng: random.Random, backend: str, shape: str) -> None:
+    """What a restless user does while the world is on fire; ends in the state that is compared."""
+    for _ in range(rng.randint(0, 3)):
+        match rng.choice(["scale", "delete pod", "delete object", "wait"]):
+            case "scale":
+                await world.scale("train", rng.randint(0, 3))
+            case "delete pod" if pods := await world.pods():
+                pod = rng.choice(pods)["metadata"]
+                await world.user.delete(kinds.PODS, Key("default", pod["name"]), uid=pod["uid"])
+            case "delete object" if objects := await world.all(OBJECTS[backend]):
+                name = rng.choice(objects)["metadata"]["name"]
+                await world.user.delete(OBJECTS[backend], Key("default", name))
+            case _:
+                pass
+        await asyncio.sleep(rng.choice([0.0, 0.05, 0.7, 5.0]))
+
+
+def survives(seed: int) -> None:
+    rng = random.Random(seed)
+    backend, shape = rng.choice(list(OBJECTS)), rng.choice(list(SHAPES))
+    replicas = rng.randint(1, 3)
+    want = undisturbed(backend, shape, replicas)
+
+    async def run(world: World) -> None:
+        guard = Guard(world.cluster)
+        for fault in misfortunes(rng):
+            world.cluster.faults.add(fault)
+        await world.start_operator()
+        await world.apply(train(backend, shape, rng.randint(1, 3)))
+        acting = asyncio.create_task(user_acts(world, rng, backend, shape))
+        for _ in range(rng.randint(0, 3)):
+            await asyncio.sleep(rng.random() * rng.choice([0.05, 0.5, 8.0]))
+            match rng.choice(["kill", "compact", "drop"]):
+                case "kill":
+                    await world.kill_operator()
+                    await world.start_operator()
+                case "compact":
+                    world.cluster.compact()
+                case "drop":
+                    world.cluster.drop_watches()
+        await acting
+        await asyncio.sleep(rng.random() * 5)
+        world.cluster.faults.clear()
+        await world.scale("train", replicas)
+        await world.settle(quiet=35)
+        assert await portrait(world, (OBJECTS[backend],)) == want, f"seed {seed}"
+        assert guard.broken == [], f"seed {seed}"
+
+    run_world(run, WorldOptions(seed=seed, kai=backend == "kai"), operator=False)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK), ids=lambda first: f"seeds {first}")
+def test_the_world_ends_up_as_if_nothing_had_gone_wrong(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        survives(seed)
+    assert undisturbed.cache_info().currsize > 0
