@@ -30,7 +30,7 @@ from grove.controllers.scheduling import missing_preconditions
 from grove.controllers.shell import Shell
 from grove.errors import GroveError, Terminal, Waiting
 from grove.meta import Condition, Key, Manifest, find_condition
-from grove.plan.changes import Apply, Change, Delete, Patch, difference
+from grove.plan.changes import Apply, Change, Delete, Patch, difference, forgetting
 from grove.plan.gang_status import GangFacts, desired_gang_status
 from grove.plan.gangs import complete, references, referencing_podgroups
 from grove.runtime.outcome import DONE, Outcome
@@ -136,7 +136,7 @@ class GangReconciler:
             wanted.add((resource, manifest["metadata"]["name"]))
             if there is not None and there.terminating:
                 continue
-            differing = difference(manifest, there.manifest) if there is not None else manifest
+            differing = manifest if there is None else _differing(manifest, there)
             if not differing:
                 continue
             if there is not None and _must_be_replaced(seen.backend, manifest, differing):
@@ -262,6 +262,12 @@ def _troubles(cliques: Sequence[PodClique], failure: GroveError | None) -> list[
     """What keeps the gang from being initialised: pods that cannot be created, objects that cannot be."""
     told = [error.description for clique in cliques for error in clique.status.last_errors]
     return told if failure is None else [*told, str(failure)]
+
+
+def _differing(manifest: Manifest, there: Foreign) -> Manifest:
+    """How an object differs from its translation, fields that it has from an earlier one included."""
+    wanted = forgetting(manifest, there.applied.get(labels.MANAGER, {}))
+    return difference(wanted, there.manifest)
 
 
 def _must_be_replaced(backend: Backend, manifest: Manifest, differing: Manifest) -> bool:

@@ -97,6 +97,16 @@ def difference(desired: Manifest, observed: Mapping[str, Any]) -> Manifest:
     return patch
 
 
+def forgetting(desired: Manifest, applied: Mapping[str, Any]) -> Manifest:
+    """The desired object plus a null for each field that was applied before and is no longer mentioned."""
+    gone = {name: None for name in applied if name not in desired}
+    kept = {
+        name: forgetting(want, applied.get(name) or {}) if isinstance(want, dict) else want
+        for name, want in desired.items()
+    }
+    return {**kept, **gone}
+
+
 def agrees(want: Any, have: Any) -> bool:
     """Whether an observed value has everything that the desired one says, item by item."""
     if isinstance(want, dict):

@@ -18,19 +18,21 @@ T = TypeVar("T", bound=Object)
 class Foreign(Object, frozen=True, gc=False, kw_only=True):
     """An object of a kind that we know only as a manifest: metadata as a view, the whole as `manifest`.
 
-    The whole but for `managedFields`.
+    The whole but for `managedFields`, of which only what was applied is kept.
     """
 
     manifest: Manifest = msgspec.field(default_factory=dict)
+    #: By field manager, the fields that its last server-side apply mentioned, as nested mappings of names.
+    applied: dict[str, Manifest] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, manifest: Manifest, resource: Resource) -> "Foreign":
         """The view of a decoded object; items of a list do not repeat their kind, so it is filled in.
 
-        Who manages which field is left out: nobody here asks, and it is larger than the object itself.
+        Who updated which field is left out: nobody here asks, and it is larger than the object itself.
         """
         metadata = dict(manifest.get("metadata") or {})
-        metadata.pop("managedFields", None)
+        managed = metadata.pop("managedFields", None) or ()
         return cls(
             api_version=resource.api_version,
             kind=resource.kind,
@@ -41,7 +43,21 @@ class Foreign(Object, frozen=True, gc=False, kw_only=True):
                 "kind": resource.kind,
                 "metadata": metadata,
             },
+            applied={
+                str(entry.get("manager")): _field_names(entry.get("fieldsV1") or {})
+                for entry in managed
+                if entry.get("operation") == "Apply" and not entry.get("subresource")
+            },
         )
+
+
+def _field_names(fields: Manifest) -> Manifest:
+    """The names in a set of fields; a list is one field, whatever of it is managed."""
+    return {
+        name.removeprefix("f:"): _field_names(inner)
+        for name, inner in fields.items()
+        if name.startswith("f:") and isinstance(inner, dict)
+    }
 
 
 def revision_of(resource_version: str) -> int:
