@@ -194,6 +194,12 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "Grove makes its pods itself; the real kube-controller-manager can be attached.",
     ),
     Deviation(
+        "namespace-content",
+        ACTORS,
+        "A new namespace has no `default` ServiceAccount and no `kube-root-ca.crt`, and pods need neither.",
+        "Tests see only what they made themselves.",
+    ),
+    Deviation(
         "endpoints",
         ACTORS,
         "Services get a cluster IP but no endpoints, and there is no DNS.",
