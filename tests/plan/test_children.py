@@ -170,7 +170,7 @@ def test_what_kubectl_keeps_for_itself_is_not_mirrored() -> None:
 def test_settled_children_are_not_compared_again_until_they_change() -> None:
     seen = grown(make.cliqueset("t", {"w": 1}))
     settled = plan_children(seen, Settled()).settled
-    assert settled.versions.keys() == {"services/t-0", "podgangs/t-0", "podcliques/t-0-w"}
+    assert {name for found in settled.children.values() for name in found} == {"t-0", "t-0-w"}
     whole = _whole(seen.services["t-0"])
     whole["spec"]["selector"] = {"edited": "by hand"}
     sneaked = make.view(Service, whole)
@@ -180,3 +180,51 @@ def test_settled_children_are_not_compared_again_until_they_change() -> None:
     edited = make.view(Service, whole)
     noticed = Observed(seen.cliqueset, {"t-0": edited}, seen.gangs, seen.cliques, backend="default")
     assert written(plan_children(noticed, settled)) == ["patch Service t-0"]
+
+
+def test_a_status_write_alone_unsettles_nothing_but_an_edited_label_or_spec_does() -> None:
+    seen = grown(make.cliqueset("t", {"w": 1}))
+    whole = _whole(seen.gangs["t-0"])
+    whole["metadata"]["generation"] = 1
+
+    def looked_at(settled: Settled, **changes: object) -> ChildrenPlan:
+        manifest = {**whole, "metadata": {**whole["metadata"], **changes}}
+        # What a comparison would find at once; so whoever does not find it has not compared.
+        manifest["spec"] = (
+            {**whole["spec"], "priorityClassName": "edited"} if settled.children else whole["spec"]
+        )
+        gangs = {"t-0": make.view(PodGang, manifest)}
+        return plan_children(
+            Observed(seen.cliqueset, seen.services, gangs, seen.cliques, backend="default"), settled
+        )
+
+    settled = looked_at(Settled()).settled
+    assert written(looked_at(settled, resourceVersion="97")) == []
+    assert written(looked_at(settled, resourceVersion="98", generation=2)) == ["patch PodGang t-0"]
+    assert written(looked_at(settled, resourceVersion="99", labels={})) == ["patch PodGang t-0"]
+    assert written(looked_at(settled, resourceVersion="99", uid="another")) == ["patch PodGang t-0"]
+
+
+def test_what_is_missing_is_created_in_order_and_what_is_too_much_goes_gangs_first() -> None:
+    grown_to_three = grown(make.cliqueset("t", {"w": 1}, replicas=3))
+    two = make.cliqueset("t", {"w": 1}, replicas=2, generation=2)
+    gone = {"t-0", "t-1", "t-0-w", "t-1-w"}
+    kinds: tuple[Mapping[str, Object], ...] = (
+        grown_to_three.services,
+        grown_to_three.gangs,
+        grown_to_three.cliques,
+    )
+    left = [{name: child for name, child in found.items() if name not in gone} for found in kinds]
+    names = ("Service", "PodGang", "PodClique")
+    plan = plan_children(observed(two, dict(zip(names, left, strict=True))), Settled())
+    assert written(plan) == [
+        "create Service t-0",
+        "create PodGang t-0",
+        "create PodClique t-0-w",
+        "create Service t-1",
+        "create PodGang t-1",
+        "create PodClique t-1-w",
+        "delete PodGang t-2",
+        "delete PodClique t-2-w",
+        "delete Service t-2",
+    ]

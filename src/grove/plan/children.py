@@ -4,16 +4,17 @@ A set of thousands of replicas is looked at often and changes rarely: what was f
 fingerprint of the set is not built or compared again until it changes itself (`settled`).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import count
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
 
 from grove.api import kinds, names
 from grove.api.clique import PodClique
-from grove.api.cliqueset import PodCliqueSet
+from grove.api.cliqueset import PodCliqueSet, PodCliqueTemplate
 from grove.api.gang import PodGang
 from grove.api.service import Service
 from grove.api.topology import ClusterTopologyBinding
@@ -35,13 +36,37 @@ class Observed:
     topology: ClusterTopologyBinding | None = None
     backend: str = ""
 
+    def existing(self, resource: Resource) -> Mapping[str, Object]:
+        """The children of one kind."""
+        if resource == kinds.GANGS:
+            return self.gangs
+        return self.cliques if resource == kinds.CLIQUES else self.services
+
+
+class Place(NamedTuple):
+    """What the child of some name is for; `order` is the order in which children are written."""
+
+    order: int
+    resource: Resource
+    replica: int
+    #: The role of a clique; None for what a replica has only once.
+    template: PodCliqueTemplate | None = None
+
+
+Places = Mapping[Resource, Mapping[str, Place]]
+Children = Mapping[Resource, Mapping[str, Object]]
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Which children were found in order, at which version, while the set looked like `fingerprint`."""
+    """Which children were found in order, as they were, while the set looked like `fingerprint`.
+
+    `places` are the children that such a set has: with thousands of them, worth remembering.
+    """
 
     fingerprint: object = None
-    versions: Mapping[str, str] = field(default_factory=dict)
+    places: Places = field(default_factory=dict)
+    children: Children = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,44 +75,59 @@ class ChildrenPlan:
     settled: Settled
 
 
-class _Wanted(NamedTuple):
-    """One child that should exist; its manifest is built only when it must be looked at.
-
-    A tuple, because a large set makes thousands of them each time that it is looked at.
-    """
-
-    resource: Resource
-    name: str
-    observed: Object | None
-    build: Callable[[], Manifest]
-
-
 def plan_children(seen: Observed, settled: Settled) -> ChildrenPlan:
     """What to create, mend and remove so that the set has exactly its children."""
     fingerprint = _fingerprint(seen)
-    known = settled.versions if settled.fingerprint == fingerprint else {}
-    changes: list[Change] = []
-    versions: dict[str, str] = {}
-    wanted_names: dict[Resource, set[str]] = {kinds.SERVICES: set(), kinds.GANGS: set(), kinds.CLIQUES: set()}
-    for wanted in _wanted(seen):
-        wanted_names[wanted.resource].add(wanted.name)
-        entry = f"{wanted.resource.plural}/{wanted.name}"
-        observed = wanted.observed
-        if observed is None:
-            changes.append(Create(wanted.resource, without_absent(wanted.build())))
-            continue
-        if observed.terminating:
-            # The name is free again once it is gone, and its going wakes the set.
-            continue
-        version = observed.metadata.resource_version
-        if known.get(entry) != version:
-            patch = _mend(wanted, observed)
-            if patch:
-                changes.append(Patch(wanted.resource, observed.key, patch))
+    if settled.fingerprint != fingerprint:
+        settled = Settled(fingerprint, _places(seen.cliqueset))
+    missing: list[Place] = []
+    mended: list[Change] = []
+    removed: list[Change] = []
+    children: dict[Resource, Mapping[str, Object]] = {}
+    for resource, places in settled.places.items():
+        existing = seen.existing(resource)
+        missing += [places[name] for name in places.keys() - existing.keys()]
+        known, orderly = settled.children.get(resource, {}), dict(existing)
+        for name, child in existing.items():
+            old = known.get(name)
+            if old is child or (old is not None and _unchanged(old, child)):
                 continue
-        versions[entry] = version
-    changes.extend(_excess(seen, wanted_names))
-    return ChildrenPlan(tuple(changes), Settled(fingerprint, versions))
+            change = _change(seen, resource, child, places.get(name))
+            if change is not None:
+                (removed if isinstance(change, Delete) else mended).append(change)
+            if change is not None or child.terminating:
+                del orderly[name]
+        children[resource] = orderly
+    created = [_create(seen, place) for place in sorted(missing, key=attrgetter("order"))]
+    return ChildrenPlan((*created, *mended, *removed), Settled(fingerprint, settled.places, children))
+
+
+def _unchanged(old: Object, new: Object) -> bool:
+    """Whether nothing changed that we own: the same version, or a status write at most."""
+    before, after = old.metadata, new.metadata
+    if before.uid != after.uid or new.terminating:
+        return False
+    if before.resource_version == after.resource_version:
+        return True
+    same_spec = 0 < before.generation == after.generation
+    return same_spec and before.labels == after.labels and before.annotations == after.annotations
+
+
+def _create(seen: Observed, place: Place) -> Create:
+    return Create(place.resource, without_absent(_desired(seen, place)))
+
+
+def _change(seen: Observed, resource: Resource, child: Object, place: Place | None) -> Patch | Delete | None:
+    """What an existing child needs that was not in order when it was last looked at."""
+    if child.terminating:
+        # The name is free again once it is gone, and its going wakes the set.
+        return None
+    if place is None:
+        owner = child.owner
+        ours = owner is not None and owner.uid == seen.cliqueset.uid
+        return Delete(resource, child.key, child.uid) if ours else None
+    patch = _mend(_desired(seen, place), child)
+    return Patch(resource, child.key, patch) if patch else None
 
 
 def _fingerprint(seen: Observed) -> object:
@@ -103,27 +143,39 @@ def _fingerprint(seen: Observed) -> object:
     )
 
 
-def _wanted(seen: Observed) -> Iterator[_Wanted]:
+def _places(cliqueset: PodCliqueSet) -> Places:
+    """Every child by name: gangs come first among what is removed, so that nothing places what goes."""
+    places: dict[Resource, dict[str, Place]] = {kinds.GANGS: {}, kinds.CLIQUES: {}, kinds.SERVICES: {}}
+    order = count()
+    for name, resource, replica, template in _children(cliqueset):
+        places[resource][name] = Place(next(order), resource, replica, template)
+    return places
+
+
+def _children(
+    cliqueset: PodCliqueSet,
+) -> Iterator[tuple[str, Resource, int, PodCliqueTemplate | None]]:
     """Replica by replica, so that the first ones can start while the last are still being written."""
-    cliqueset = seen.cliqueset
     templates = cliqueset.standalone_cliques
     for replica in range(cliqueset.spec.replicas):
-        name = names.service(cliqueset.name, replica)
-        yield _Wanted(
-            kinds.SERVICES, name, seen.services.get(name), partial(desired_service, cliqueset, replica)
-        )
-        name = names.base_gang(cliqueset.name, replica)
-        gang = partial(desired_gang, cliqueset, replica, backend=seen.backend, topology=seen.topology)
-        yield _Wanted(kinds.GANGS, name, seen.gangs.get(name), gang)
+        yield names.service(cliqueset.name, replica), kinds.SERVICES, replica, None
+        yield names.base_gang(cliqueset.name, replica), kinds.GANGS, replica, None
         for template in templates:
-            name = names.clique(cliqueset.name, replica, template.name)
-            build = partial(desired_clique, cliqueset, replica, template)
-            yield _Wanted(kinds.CLIQUES, name, seen.cliques.get(name), build)
+            yield names.clique(cliqueset.name, replica, template.name), kinds.CLIQUES, replica, template
 
 
-def _mend(wanted: _Wanted, observed: Object) -> Manifest:
+def _desired(seen: Observed, place: Place) -> Manifest:
+    """The child that belongs in this place."""
+    cliqueset, replica = seen.cliqueset, place.replica
+    if place.template is not None:
+        return desired_clique(cliqueset, replica, place.template)
+    if place.resource == kinds.GANGS:
+        return desired_gang(cliqueset, replica, backend=seen.backend, topology=seen.topology)
+    return desired_service(cliqueset, replica)
+
+
+def _mend(desired: Manifest, observed: Object) -> Manifest:
     """The patch of owned fields that differ; what others decide about a living child is kept."""
-    desired = wanted.build()
     if isinstance(observed, PodClique):
         desired["spec"].pop("replicas")
         desired["spec"]["podSpec"] = replacing(desired["spec"]["podSpec"], observed.spec.pod_spec)
@@ -150,18 +202,3 @@ def _foreign(key: str) -> bool:
     """Keys that Kubernetes, kubectl or another controller keeps on our objects for itself."""
     domain = key.partition("/")[0] if "/" in key else ""
     return domain.endswith("kubernetes.io") and domain != "app.kubernetes.io"
-
-
-def _excess(seen: Observed, wanted: Mapping[Resource, set[str]]) -> Iterator[Delete]:
-    """Children of ours that no replica asks for any more; gangs first, so that nothing places what goes."""
-    children: tuple[tuple[Resource, Mapping[str, Object]], ...] = (
-        (kinds.GANGS, seen.gangs),
-        (kinds.CLIQUES, seen.cliques),
-        (kinds.SERVICES, seen.services),
-    )
-    for resource, existing in children:
-        for name in sorted(existing.keys() - wanted[resource]):
-            child = existing[name]
-            owner = child.owner
-            if owner is not None and owner.uid == seen.cliqueset.uid and not child.terminating:
-                yield Delete(resource, child.key, child.uid)
