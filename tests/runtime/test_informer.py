@@ -470,6 +470,15 @@ def test_who_manages_the_fields_of_a_foreign_kind_is_not_kept() -> None:
     assert (item.name, item.manifest["spec"]) == ("a", {"x": 1})
 
 
+def test_objects_that_were_applied_alike_share_the_names_of_their_fields() -> None:
+    def applied(name: str) -> Foreign:
+        entry = {"manager": "m", "operation": "Apply", "fieldsV1": {"f:spec": {"f:x": {}}}}
+        return Foreign.of({"metadata": {"name": name, "managedFields": [entry]}}, OTHERS)
+
+    assert applied("a").applied == {"m": {"spec": {"x": {}}}}
+    assert applied("a").applied["m"] is applied("b").applied["m"]
+
+
 def test_the_cache_starts_what_is_added_later_and_says_what_is_missing() -> None:
     async def main() -> None:
         server = FakeServer()

@@ -6,6 +6,7 @@ is in the store.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 import msgspec
@@ -44,11 +45,17 @@ class Foreign(Object, frozen=True, gc=False, kw_only=True):
                 "metadata": metadata,
             },
             applied={
-                str(entry.get("manager")): _field_names(entry.get("fieldsV1") or {})
+                str(entry.get("manager")): _shared_names(msgspec.json.encode(entry.get("fieldsV1") or {}))
                 for entry in managed
                 if entry.get("operation") == "Apply" and not entry.get("subresource")
             },
         )
+
+
+@lru_cache(maxsize=512)
+def _shared_names(fields: bytes) -> Manifest:
+    """The names in an encoded set of fields; objects made alike, and there are thousands, share one."""
+    return _field_names(msgspec.json.decode(fields, type=dict))
 
 
 def _field_names(fields: Manifest) -> Manifest:
