@@ -296,6 +296,45 @@ def test_an_api_server_that_refuses_scheduler_objects_for_a_while_only_delays_th
     run_world(story)
 
 
+@pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES)
+def test_gates_stay_shut_until_initialized_is_written_whatever_the_references_say(stage: Stage) -> None:
+    async def story(world: World) -> None:
+        world.cluster.faults.add(
+            Fault("error", verb="write", resource="podgangs.*/status", user=OPERATOR.name)
+        )
+        await world.apply(stage.cliqueset(cliques={"worker": 2}))
+        await pass_time(20)
+        gang = await world.gang("train-0")
+        assert gang is not None
+        assert len(gang["spec"]["podgroups"][0]["podReferences"]) == 2
+        assert condition_of(gang, "Initialized")["status"] == "False"
+        assert [gates_of(pod) for pod in await world.pods()] == [[stage.gate]] * 2
+        world.cluster.faults.clear()
+        await until_running(world, "train-0", seconds=120)
+
+    run_world(story, stage.options)
+
+
+def test_a_replacement_pod_stays_gated_while_the_schedulers_object_is_missing() -> None:
+    async def story(world: World) -> None:
+        await world.apply(KAI.cliqueset(cliques={"worker": 2}))
+        await until_running(world, "train-0")
+        await world.settle()
+        world.cluster.faults.add(Fault("error", verb="write", resource="podgroups.*", user=OPERATOR.name))
+        (group,) = await scheduler_objects(world, KAI)
+        await world.user.delete(KAI_PODGROUPS, Key("default", group["metadata"]["name"]))
+        first, second = await world.pods()
+        await world.user.delete(kinds.PODS, Key("default", first["metadata"]["name"]))
+        await pass_time(10)
+        gates = {pod["metadata"]["name"]: gates_of(pod) for pod in await world.pods()}
+        assert gates.pop(second["metadata"]["name"]) == []
+        assert list(gates.values()) == [[KAI.gate]]
+        world.cluster.faults.clear()
+        await until_running(world, "train-0", seconds=120)
+
+    run_world(story, KAI.options)
+
+
 def test_a_set_in_a_namespace_that_is_being_deleted_does_not_disturb_others() -> None:
     async def story(world: World) -> None:
         await world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
