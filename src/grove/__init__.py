@@ -1,3 +1,3 @@
-"""Grove: one description of a multi-role AI workload, scheduled all-or-nothing by whatever scheduler the cluster runs."""
+"""Grove: multi-role AI workloads, scheduled all-or-nothing by whatever scheduler the cluster runs."""
 
 __version__ = "0.1.0"

@@ -77,7 +77,8 @@ async def user_acts(world: World, rng: random.Random, backend: str, shape: str) 
             case "delete pod" if pods := await world.pods():
                 pod = rng.choice(pods)["metadata"]
                 await world.user.delete(kinds.PODS, Key("default", pod["name"]), uid=pod["uid"])
-            case "delete object" if objects := await world.all(OBJECTS[backend]):
+            # A native PodGroup outlives its deletion for as long as pods belong to it; KAI's goes at once.
+            case "delete object" if backend == "kai" and (objects := await world.all(OBJECTS[backend])):
                 name = rng.choice(objects)["metadata"]["name"]
                 await world.user.delete(OBJECTS[backend], Key("default", name))
             case _:
@@ -112,7 +113,8 @@ def survives(seed: int) -> None:
         await asyncio.sleep(rng.random() * 5)
         world.cluster.faults.clear()
         await world.scale("train", replicas)
-        await world.settle(quiet=35)
+        # A watch that stands still is noticed after two minutes; only then is silence a sign of peace.
+        await world.settle(quiet=150)
         assert await portrait(world, (OBJECTS[backend],)) == want, f"seed {seed}"
         assert guard.broken == [], f"seed {seed}"
 

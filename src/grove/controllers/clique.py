@@ -99,7 +99,7 @@ class CliqueReconciler:
             return DONE
         now = self.shell.clock.now()
         status = desired_clique_status(clique, seen.pods, now=now)
-        status["lastErrors"] = _last_errors(clique, applied, timestamp(now))
+        status["lastErrors"] = _last_errors(clique, applied, timestamp(now)) or None
         reported = await self.shell.reporter.report(
             kinds.CLIQUES, clique, status, barrier=self.barrier, urgent=bool(applied.failures)
         )

@@ -14,7 +14,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.backends.base import Backend, Cluster, Context, Probe, Probing, TopologyAware
 from grove.backends.registry import Registry, Selection
-from grove.errors import ApiError, Terminal, Waiting
+from grove.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, Terminal, Waiting
 from grove.kube.client import Client
 from grove.meta import Key, Manifest, Object, Resource, manifest_key, resource
 from grove.runtime.cache import Cache
@@ -179,7 +179,8 @@ class Scheduling:
         manifest["metadata"] = {"namespace": _PROBE_NAMESPACE, **manifest.get("metadata", {})}
         try:
             return await self._client.create(probe.resource, manifest, type=dict, dry_run=True, strict=True)
-        except ApiError as refusal:
+        except (BadRequest, Forbidden, Invalid, NotFound) as refusal:
+            # Only a considered "no" counts: an outage must not pass for a missing feature.
             log.debug("probe refused", extra={"resource": str(probe.resource), "error": str(refusal)})
             return None
 
@@ -187,7 +188,7 @@ class Scheduling:
         """The dotted field paths of a CRD's schema; empty when we may not read CRDs."""
         try:
             crd = await self._client.get(CRDS, Key("", str(each)), type=dict)
-        except ApiError:
+        except (Forbidden, NotFound):
             return set()
         versions = (crd.get("spec") or {}).get("versions") or ()
         schemas = [item.get("schema", {}) for item in versions if item.get("name") == each.gvk.version]

@@ -51,7 +51,8 @@ def _object(item: Manifest, hosts: dict[str, str]) -> Manifest:
 
 def _cleaned(value: Any, hosts: dict[str, str]) -> Any:
     if isinstance(value, dict):
-        return {name: _cleaned(item, hosts) for name, item in value.items() if not _CHANCE.search(name)}
+        kept = {name: _cleaned(item, hosts) for name, item in value.items() if not _CHANCE.search(name)}
+        return {name: item for name, item in kept.items() if item != {}}
     if isinstance(value, list):
         cleaned = [_cleaned(item, hosts) for item in value]
         return sorted(cleaned, key=str) if value and _unordered(value) else cleaned

@@ -225,7 +225,7 @@ class World:
             count = self.writes(succeeded_only=True, everybody=True)
             if count != last:
                 last, since = count, loop.time()
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(quiet / 30)
 
     def writes(self, *, succeeded_only: bool = False, everybody: bool = False) -> int:
         """How many writes the operator (or everybody) made, events, leases and heartbeats aside."""

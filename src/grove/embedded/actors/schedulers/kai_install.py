@@ -6,6 +6,7 @@ Our own minimal definitions, with the fields that a gang needs; everything else 
 from __future__ import annotations
 
 import asyncio
+import functools
 from importlib import resources
 
 import yaml
@@ -29,6 +30,7 @@ def queues() -> list[Manifest]:
     return [obj for obj in _documents() if obj["kind"] == "Queue"]
 
 
+@functools.cache
 def _documents() -> list[Manifest]:
     folder = resources.files("grove.embedded.actors.schedulers") / "kai_crds"
     found: list[Manifest] = []
