@@ -225,7 +225,7 @@ class Contract:
         ]
         async with self.transport.stream(path, query=asked, headers={"Accept": JSON}) as stream:
             async for event in _lines(stream.chunks()):
-                if event["type"] == "ERROR":
+                if event.get("type") in (None, "ERROR"):
                     return False
                 if holds(None if event["type"] == "DELETED" else event["object"]):
                     return True

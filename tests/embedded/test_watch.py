@@ -110,11 +110,11 @@ def test_a_watch_by_table_sends_its_columns_once() -> None:
     with_cluster(body)
 
 
-def test_a_named_watch_sees_only_that_object() -> None:
+def test_a_watch_by_name_sees_only_that_object() -> None:
     async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
         for name in "ab":
             await client.create(MAPS, config_map(name))
-        events = await read(cluster, f"{MAPS}/b", timeoutSeconds="1")
+        events = await read(cluster, MAPS, fieldSelector="metadata.name=b", timeoutSeconds="1")
         assert [event["object"]["metadata"]["name"] for event in events] == ["b"]
 
     with_cluster(body)

@@ -212,11 +212,11 @@ def test_a_refusal_carries_the_webhooks_words_and_code(tmp_path: Path) -> None:
     assert refused.value.message == 'admission webhook "no.example.com" denied the request: not today'
 
 
-def test_a_refusal_without_words_is_forbidden(tmp_path: Path) -> None:
+def test_a_refusal_without_words_is_a_bad_request(tmp_path: Path) -> None:
     with pytest.raises(ApiError) as refused:
         validated(tmp_path, {"/no": {"allowed": False}}, [webhook("/no")])
     assert (refused.value.status, refused.value.message) == (
-        403,
+        400,
         'admission webhook "no.example.com" denied the request without explanation',
     )
 

@@ -84,7 +84,8 @@ class Admission:
         if resource.key == PODS:
             missing = [key for key in hard if key in _MUST_SPECIFY and not asked.get(key)]
             if missing:
-                why = f"failed quota: {name}: must specify {', '.join(sorted(missing))}"
+                lacking = "; ".join(f"{key} for: {_without(obj, key)}" for key in sorted(missing))
+                why = f"failed quota: {name}: must specify {lacking}"
                 raise forbidden(resource, obj["metadata"]["name"], why)
         relevant = sorted(key for key in hard if asked.get(key))
         used = self._used(obj["metadata"]["namespace"], relevant)
@@ -126,6 +127,16 @@ class Admission:
 _MUST_SPECIFY = frozenset(
     f"{side}{name}" for side in ("requests.", "limits.", "") for name in ("cpu", "memory")
 )
+
+
+def _without(pod: Manifest, key: str) -> str:
+    """The containers that do not say how much they want of a quota key."""
+    side, _, name = key.rpartition(".")
+    return ",".join(
+        container["name"]
+        for container in pod["spec"].get("containers") or ()
+        if name not in ((container.get("resources") or {}).get(side or "requests") or {})
+    )
 
 
 def _apply_limit(resource: ResourceType, name: str, container: Manifest, limit: Manifest) -> None:

@@ -308,8 +308,10 @@ class API:
             raise conflict(home, old["name"])
         if not version and home.custom:
             message = "Invalid value: 0: must be specified for an update"
+            # Of custom kinds this one refusal names the resource and not the kind.
+            named = replace(home, kind=home.plural)
             raise invalid(
-                home, old["name"], [Cause("metadata.resourceVersion", "FieldValueInvalid", message)]
+                named, old["name"], [Cause("metadata.resourceVersion", "FieldValueInvalid", message)]
             )
         uid = meta.get("uid")
         if uid and uid != old["uid"]:

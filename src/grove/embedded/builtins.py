@@ -236,7 +236,7 @@ def _gang_types(minor: str, features: frozenset[str] | None) -> Iterator[Resourc
                 kind,
                 f"{kind.lower()}s",
                 sub=STATUS if has_status else "",
-                generation=True,
+                generation=kind != "Workload",
                 stored_as=stored_as,
             )
 

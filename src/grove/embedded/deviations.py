@@ -113,6 +113,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "CEL rules are checked for fields that do not exist, not for types that do not match: such a rule is "
         "accepted with the CRD and fails when it is evaluated.",
         "The CEL library is given values, not the types of the schema.",
+        checks=("a_rule_that_compares_different_types",),
     ),
     Deviation(
         "cel-costs",
@@ -125,6 +126,14 @@ DEVIATIONS: tuple[Deviation, ...] = (
         KINDS,
         "Versions of a custom kind must have the same fields; conversion webhooks are not called.",
         "Grove's kinds have one version.",
+    ),
+    Deviation(
+        "apply-empty-mappings",
+        KINDS,
+        "Who applies an empty mapping below `x-kubernetes-preserve-unknown-fields` owns it alone: another "
+        "manager's key inside is a conflict.",
+        "Ownership of fields without a type is tracked as if they had one.",
+        checks=("applying_below_an_empty_mapping_of_another_owner",),
     ),
     Deviation(
         "admission-policies",
@@ -149,6 +158,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
         ACCESS,
         "Whoever may write roles and bindings may write any: escalation is not prevented.",
         "RBAC is here to show which permissions an operator needs, not to protect anybody.",
+        checks=("a_role_cannot_give_what_its_writer_has_not",),
     ),
     Deviation(
         "default-roles",

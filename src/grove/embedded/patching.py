@@ -137,7 +137,12 @@ class Patches:
         schema = self._api.catalog.schema(resource)
         if schema is not None:
             unknown = schema.prune(applied)
-            options.report([f'unknown field "{path}"' for path in unknown], resource.kind, resource.version)
+            if unknown:
+                # Ownership of a field without a type cannot be told; Kubernetes answers 500 without a reason.
+                what = f"({key[0] if patch['metadata'].get('namespace') else ''}/{key[1]}; "
+                what += f"{resource.group}/{resource.version}, Kind={resource.kind})"
+                fields = f".{unknown[0]}: field not declared in schema"
+                raise ApiError(500, "", f"failed to create typed patch object {what}: {fields}")
         return applied
 
 

@@ -69,7 +69,7 @@ def _verb(request: Request, resource: ResourceType, name: str, subresource: str)
     verb = (_WITH_NAME if name else _WITHOUT_NAME).get(request.method)
     if verb is None or (verb == "create" and name and not subresource):
         raise method_not_allowed()
-    if request.method == "GET" and not subresource and request.query.get("watch") in TRUE:
+    if request.method == "GET" and not name and request.query.get("watch") in TRUE:
         verb = "watch"
     if not subresource and verb not in resource.verbs:
         raise method_not_allowed()

@@ -263,8 +263,8 @@ def _failed(webhook: Manifest, why: str) -> ApiError:
 def _refused(webhook: Manifest, status: Manifest) -> ApiError:
     message = status.get("message") or status.get("reason") or ""
     explained = f": {message}" if message else " without explanation"
-    code = status.get("code") or 403
-    reason = status.get("reason") or ("Forbidden" if code == 403 else "")
+    code = max(status.get("code") or 0, 400)
+    reason = status.get("reason") or ""
     text = f'admission webhook "{webhook.get("name", "")}" denied the request{explained}'
     return ApiError(code, reason, text, status.get("details"))
 

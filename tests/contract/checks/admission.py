@@ -126,7 +126,7 @@ async def check_a_budget_refuses_eviction(api: Contract) -> Observation:
         "spec": spec,
     }
     await api.create(budgets, budget)
-    await api.create(api.pods, pod("ev2", {"labels": {"app": "x"}}, nodeName="nX"))
+    await api.create(api.pods, pod("ev2", {"labels": {"app": "x"}}, nodeName="nx"))
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     await api.merge(f"{api.pods}/ev2/status", {"status": ready})
     answer = await api.create(f"{api.pods}/ev2/eviction", _eviction("ev2"))

@@ -150,3 +150,14 @@ async def check_a_scale_is_owned_through_the_subresource(api: Contract) -> Obser
     await api.merge(f"{api.gangs}/s5/scale", {"spec": {"replicas": 5}}, fieldManager="scaler")
     entries = (await api.get(f"{api.gangs}/s5")).meta["managedFields"]
     return [[e["manager"], e["operation"], e.get("subresource"), e["fieldsV1"]] for e in entries]
+
+
+async def check_applying_below_an_empty_mapping_of_another_owner(api: Contract) -> Observation:
+    observed = []
+    for name, empty in (("maps", {}), ("full", {"b": "1"})):
+        path = f"{api.maps}/{name}"
+        await api.apply(path, config_map(name, empty), manager="a")
+        observed.append((await api.apply(path, config_map(name, {"c": "1"}), manager="b")).told)
+    await api.apply(f"{api.gangs}/e", gang("e", {"minMember": 1, "extra": {}}), manager="a")
+    other = await api.apply(f"{api.gangs}/e", gang("e", {"extra": {"c": "1"}}), manager="b")
+    return [*observed, other.told]

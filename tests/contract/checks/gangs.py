@@ -19,6 +19,11 @@ def _template(api: Contract, name: str = "workers", policy: Manifest | None = No
     return {"name": name, field: GANG if policy is None else policy}
 
 
+def _set(spec: Manifest) -> Manifest:
+    """What is set, without what depends on a feature gate of its own."""
+    return {key: value for key, value in spec.items() if value is not None and key != "preemptionPolicy"}
+
+
 def _templates(api: Contract) -> str:
     return "podGroups" if api.minor == "1.35" else "podGroupTemplates"
 
@@ -60,7 +65,8 @@ async def check_which_gang_kinds_are_served(api: Contract) -> Observation:
 
 async def check_creating_a_workload(api: Contract) -> Observation:
     answer = await _workload(api, _template(api))
-    return [answer.status, answer.body.get("spec"), answer.meta.get("generation")]
+    templates = [_set(found) for found in (answer.body.get("spec") or {}).get(_templates(api)) or ()]
+    return [answer.status, templates, answer.meta.get("generation")]
 
 
 async def check_a_workload_without_templates(api: Contract) -> Observation:
@@ -100,7 +106,7 @@ async def check_a_workloads_templates_cannot_change(api: Contract) -> Observatio
 async def check_creating_a_pod_group(api: Contract) -> Observation:
     await _workload(api, _template(api))
     answer = await _group(api)
-    return [answer.status, answer.body.get("spec"), answer.meta.get("finalizers")]
+    return [answer.status, _set(answer.body.get("spec") or {}), answer.meta.get("finalizers")]
 
 
 async def check_a_pod_group_of_a_workload_that_is_not_there(api: Contract) -> Observation:
@@ -177,4 +183,4 @@ async def check_a_tree_of_groups(api: Contract) -> Observation:
     alone = await api.create(path, group)
     group["spec"] |= {"workloadRef": {"workloadName": "w", "templateName": "workers"}}
     answer = await api.create(path, group)
-    return [[*alone.refused, alone.fields], answer.status, answer.body.get("spec")]
+    return [[*alone.refused, alone.fields], answer.status, _set(answer.body.get("spec") or {})]

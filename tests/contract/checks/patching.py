@@ -49,15 +49,16 @@ async def check_a_json_patch_of_a_missing_path(api: Contract) -> Observation:
 
 
 async def check_a_json_patch_that_moves_copies_and_tests(api: Contract) -> Observation:
-    await api.create(api.maps, config_map("b9"))
+    await api.create(api.maps, config_map("b9", annotations={"a": "1"}))
+    notes = "/metadata/annotations"
     operations = [
-        {"op": "test", "path": "/data/a", "value": "1"},
-        {"op": "copy", "from": "/data/a", "path": "/data/b"},
-        {"op": "move", "from": "/data/a", "path": "/data/c~1d"},
-        {"op": "add", "path": "/data/e", "value": "5"},
-        {"op": "replace", "path": "/data/b", "value": "2"},
+        {"op": "test", "path": f"{notes}/a", "value": "1"},
+        {"op": "copy", "from": f"{notes}/a", "path": f"{notes}/b"},
+        {"op": "move", "from": f"{notes}/a", "path": f"{notes}/c.com~1d"},
+        {"op": "add", "path": f"{notes}/e", "value": "5"},
+        {"op": "replace", "path": f"{notes}/b", "value": "2"},
     ]
-    return (await api.json_patch(f"{api.maps}/b9", operations)).body["data"]
+    return (await api.json_patch(f"{api.maps}/b9", operations)).meta["annotations"]
 
 
 async def check_a_json_patch_with_an_unknown_operation(api: Contract) -> Observation:

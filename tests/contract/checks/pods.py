@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from tests.contract.contract import Contract, Observation
+from tests.contract.contract import Contract, Observation, Unavailable
 from tests.contract.objects import Manifest, binding, deployment, pod, pod_asking
 
 GATED: Manifest = {"schedulingGates": [{"name": "a.com/x"}]}
 
 
 async def check_defaults_of_a_pod(api: Contract) -> Observation:
+    """Without what admission adds: the account, and tolerations (see the next check)."""
     body = (await api.create(api.pods, pod("p1"))).body
-    spec = {name: value for name, value in body["spec"].items() if not name.startswith("serviceAccount")}
-    return [spec, body["status"]]
+    added = ("serviceAccount", "serviceAccountName", "tolerations")
+    return [{name: value for name, value in body["spec"].items() if name not in added}, body["status"]]
+
+
+async def check_pods_tolerate_trouble_of_their_node_for_a_while(api: Contract) -> Observation:
+    tolerations = (await api.create(api.pods, pod("p1"))).body["spec"].get("tolerations")
+    if tolerations is None:
+        raise Unavailable("the admission plugin DefaultTolerationSeconds is switched off")
+    return tolerations
 
 
 async def check_a_pod_starts_pending(api: Contract) -> Observation:
@@ -107,15 +115,15 @@ async def check_testing_and_removing_one_of_two_gates(api: Contract) -> Observat
 async def check_binding_a_pod(api: Contract) -> Observation:
     path = f"{api.pods}/p3"
     await api.create(api.pods, pod("p3"))
-    bound = await api.create(f"{path}/binding", binding("p3", "nX"))
+    bound = await api.create(f"{path}/binding", binding("p3", "nx"))
     found = (await api.get(path)).body
-    again = await api.create(f"{path}/binding", binding("p3", "nX"))
+    again = await api.create(f"{path}/binding", binding("p3", "nx"))
     conditions = [[each["type"], each["status"]] for each in found["status"]["conditions"]]
     return [bound.status, bound.body["status"], found["spec"]["nodeName"], conditions, again.told]
 
 
 async def check_binding_a_pod_that_is_not_there(api: Contract) -> Observation:
-    return (await api.create(f"{api.pods}/none/binding", binding("none", "nX"))).refused
+    return (await api.create(f"{api.pods}/none/binding", binding("none", "nx"))).refused
 
 
 async def check_a_node_cannot_be_patched_into_a_pod(api: Contract) -> Observation:
@@ -131,7 +139,7 @@ async def check_deleting_a_pod_without_node(api: Contract) -> Observation:
 
 async def check_deleting_a_pod_on_a_node(api: Contract) -> Observation:
     path = f"{api.pods}/p3"
-    await api.create(api.pods, pod("p3", nodeName="nX"))
+    await api.create(api.pods, pod("p3", nodeName="nx"))
     answer = await api.delete(path)
     found = await api.get(path)
     grace = found.meta.get("deletionGracePeriodSeconds")

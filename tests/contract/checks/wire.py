@@ -166,8 +166,3 @@ async def check_a_protobuf_pod(api: Contract) -> Observation:
 
 async def check_protobuf_that_is_none(api: Contract) -> Observation:
     return (await api.send("POST", api.maps, b"nope", type=PROTOBUF)).refused
-
-
-async def check_protobuf_of_a_custom_kind(api: Contract) -> Observation:
-    body = _envelope("sched.example.com/v1", "Gang", b"")
-    return (await api.send("POST", api.gangs, body, type=PROTOBUF)).refused

@@ -107,6 +107,8 @@ def pod_spec_errors(spec: Manifest, path: str) -> list[Cause]:
         causes.append(
             invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0")
         )
+    if spec.get("nodeName"):
+        causes += dns_subdomain(f"{path}.nodeName", spec["nodeName"])
     causes += _gate_errors(spec, path)
     for key in spec.get("nodeSelector") or {}:
         causes += label_key(f"{path}.nodeSelector", key)
