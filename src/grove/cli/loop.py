@@ -7,14 +7,11 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Callable, Coroutine, Iterator
-from contextvars import Context
-from typing import Any, Final, TypeVar, TypeVarTuple
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_SHORTEST_TIMER: Final = 0.001
 
 
 class Interrupted(Exception):
@@ -32,23 +29,7 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
         import uvloop
     except ImportError:
         return None
-
-    class Loop(uvloop.Loop):
-        """uvloop, whose shortest timers keep asyncio's promise of being a TimerHandle.
-
-        It turns a timer of less than half a millisecond into a plain handle without `when()`.
-        """
-
-        def call_later(
-            self,
-            delay: float,
-            callback: Callable[[*Ts], object],
-            *args: *Ts,
-            context: Context | None = None,
-        ) -> asyncio.TimerHandle:
-            return super().call_later(max(delay, _SHORTEST_TIMER), callback, *args, context=context)
-
-    return Loop
+    return uvloop.new_event_loop
 
 
 @contextlib.contextmanager

@@ -27,7 +27,8 @@ class Queue(Generic[K]):
         self._ready: asyncio.Queue[K] = asyncio.Queue()
         self._dirty: set[K] = set()
         self._processing: set[K] = set()
-        self._timers: dict[K, asyncio.TimerHandle] = {}
+        #: When each delayed key is due, and the timer that brings it.
+        self._timers: dict[K, tuple[float, asyncio.Handle]] = {}
         self._failures: dict[K, int] = {}
         self._closed = False
 
@@ -65,10 +66,10 @@ class Queue(Generic[K]):
         when = loop.time() + seconds
         timer = self._timers.get(key)
         if timer is not None:
-            if timer.when() <= when:
+            if timer[0] <= when:
                 return
-            timer.cancel()
-        self._timers[key] = loop.call_at(when, self.add, key)
+            timer[1].cancel()
+        self._timers[key] = (when, loop.call_at(when, self.add, key))
 
     async def get(self) -> K:
         """The next key; it is then being worked on until `done`."""
@@ -102,11 +103,11 @@ class Queue(Generic[K]):
     def close(self) -> None:
         """Cancel the timers and take nothing in any more."""
         self._closed = True
-        for timer in self._timers.values():
+        for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
 
     def _cancel_timer(self, key: K) -> None:
         timer = self._timers.pop(key, None)
         if timer is not None:
-            timer.cancel()
+            timer[1].cancel()
