@@ -99,8 +99,9 @@ def test_metrics_tell_the_milestones_of_a_gang_in_their_order(stage: Stage) -> N
     async def story(world: World) -> None:
         operator = world.operator
         assert operator is not None
-        slow = stage.cliqueset(cliques={"worker": 2})
-        slow["spec"]["template"]["cliques"][0]["annotations"] = {"embedded.grove.io/startup": "7s"}
+        slow = stage.cliqueset(cliques={"worker": 2, "leader": 1})
+        for role in slow["spec"]["template"]["cliques"]:
+            role["annotations"] = {"embedded.grove.io/startup": "7s"}
         await world.apply(slow)
         await until_running(world, "train-0")
         seconds = []

@@ -111,6 +111,11 @@ def test_what_cannot_be_selected_is_refused_by_field_and_nothing_is_created(
         assert field in accepted["message"]
         assert word in accepted["message"]
         await world.settle()
+        operator = world.operator
+        assert operator is not None
+        for _ in range(3):
+            operator.controllers["cliqueset"].enqueue(Key("default", "train"))
+            await pass_time(5)
         for resource in (kinds.GANGS, kinds.CLIQUES, kinds.SERVICES, kinds.PODS):
             assert await world.all(resource) == []
         (told,) = await events_about(world, "PodCliqueSet", "train")
