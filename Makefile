@@ -37,7 +37,7 @@ demo: setup ## Show gangs being scheduled on the embedded cluster, then exit
 	@$(BIN)/grove demo
 
 test: setup-dev ## Run all tests
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not compat" tests
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not compat and not real" tests
 
 check: setup-dev ## Lint, type-check, check layers and that generated files are fresh
 	@$(BIN)/ruff format --check .

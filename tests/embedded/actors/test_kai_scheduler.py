@@ -307,8 +307,9 @@ def test_it_idles_until_its_kinds_are_installed() -> None:
     assert len(bound(play(scenario, kai))) == 4
 
 
-def test_the_package_brings_three_kinds_and_two_queues() -> None:
+def test_the_package_brings_four_kinds_and_two_queues() -> None:
     assert [crd["metadata"]["name"] for crd in definitions()] == [
+        "bindrequests.scheduling.run.ai",
         "podgroups.scheduling.run.ai",
         "queues.scheduling.run.ai",
         "topologies.kai.scheduler",
