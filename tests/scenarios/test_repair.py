@@ -202,6 +202,34 @@ def test_a_child_deleted_by_hand_comes_back_and_everything_runs(
     run_world(story, stage.options)
 
 
+@pytest.mark.parametrize(
+    ("resource", "name"),
+    [(kinds.SERVICES, "train-0"), (kinds.CLIQUES, "train-0-worker"), (kinds.GANGS, "train-0")],
+    ids=["a service", "a clique", "a gang"],
+)
+@pytest.mark.parametrize("lost", [labels.MANAGED_BY, labels.PART_OF, "ownerReferences"])
+def test_a_child_that_lost_what_we_find_it_by_is_found_and_mended(
+    resource: Resource, name: str, lost: str
+) -> None:
+    async def story(world: World) -> None:
+        await world.apply(make.cliqueset_manifest("train", {"worker": 2}))
+        await until_running(world, "train-0")
+        await world.settle()
+        before = await world.get(resource, name)
+        patch: Manifest = {lost: None} if lost == "ownerReferences" else {"labels": {lost: None}}
+        await edit(world, resource, name, {"metadata": patch})
+        await world.settle()
+        after = await world.get(resource, name)
+        assert before is not None
+        assert after is not None
+        assert after["metadata"]["labels"] == before["metadata"]["labels"]
+        assert after["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
+        assert uid_of(after) == uid_of(before)
+        assert len(await world.pods()) == 2
+
+    run_world(story)
+
+
 def test_references_taken_from_a_gang_by_hand_are_put_back() -> None:
     async def story(world: World) -> None:
         await world.apply(make.cliqueset_manifest("train", {"worker": 2}))

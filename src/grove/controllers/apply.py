@@ -163,12 +163,19 @@ class Applier:
                 reference["uid"] for reference in change.manifest["metadata"].get("ownerReferences", ())
             }
             if there.owner is not None and there.owner.uid in wanted and not there.terminating:
-                return there
+                return await self._relabel(change, there)
             holder = f"{there.owner.kind} {there.owner.name}" if there.owner else "nobody's controller"
             state = "is still being deleted" if there.terminating else f"belongs to {holder}"
             raise NameTaken(
                 f"{change.resource.kind} {key} exists already and {state}; ours waits until that one is gone"
             ) from None
+
+    async def _relabel(self, change: Create, there: Object) -> Written | Object:
+        """Ours, and yet the cache did not show it: made a moment ago, or lost a label that we find it by."""
+        marks = change.manifest["metadata"].get("labels") or {}
+        if marks.items() <= there.labels.items():
+            return there
+        return await self._client.merge_patch(change.resource, there.key, {"metadata": {"labels": marks}})
 
     async def _json_patch(self, change: JsonPatch) -> Written | None:
         try:

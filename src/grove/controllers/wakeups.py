@@ -104,6 +104,7 @@ def wanted(old: Object, new: Object) -> bool:
         old.metadata.generation != new.metadata.generation
         or old.labels != new.labels
         or old.annotations != new.annotations
+        or old.metadata.owner_references != new.metadata.owner_references
         or old.terminating != new.terminating
         or old.uid != new.uid
     )

@@ -109,8 +109,12 @@ def _unchanged(old: Object, new: Object) -> bool:
         return False
     if before.resource_version == after.resource_version:
         return True
-    same_spec = 0 < before.generation == after.generation
-    return same_spec and before.labels == after.labels and before.annotations == after.annotations
+    return (
+        0 < before.generation == after.generation
+        and before.labels == after.labels
+        and before.annotations == after.annotations
+        and before.owner_references == after.owner_references
+    )
 
 
 def _create(seen: Observed, place: Place) -> Create:
@@ -191,6 +195,9 @@ def _mend(desired: Manifest, observed: Object) -> Manifest:
         gone = {key: None for key in gone if not _foreign(key)}
         desired["metadata"].setdefault(field_name, {}).update(gone)
     owned = {"metadata": _metadata(desired), "spec": desired["spec"]}
+    if not observed.metadata.owner_references:
+        # Without its owner it would outlive the set; owners that somebody else gave it are left alone.
+        owned["metadata"]["ownerReferences"] = desired["metadata"]["ownerReferences"]
     return difference(owned, msgspec.to_builtins(observed))
 
 
