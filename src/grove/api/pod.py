@@ -1,6 +1,6 @@
 """The part of a pod that Grove reads."""
 
-from grove.meta import Condition, Object, View
+from grove.meta import Object, View
 
 
 class SchedulingGate(View):
@@ -28,10 +28,23 @@ class ContainerStatus(View):
     last_state: LastState | None = None
 
 
+class PodCondition(View):
+    """A condition of a pod without its times: there are many pods, and nobody reads them."""
+
+    type: str
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def is_true(self) -> bool:
+        return self.status == "True"
+
+
 class PodStatus(View):
     phase: str = ""
     reason: str = ""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 
 
@@ -41,7 +54,7 @@ class Pod(Object):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
-    def condition(self, type: str) -> Condition | None:
+    def condition(self, type: str) -> PodCondition | None:
         return next((condition for condition in self.status.conditions if condition.type == type), None)
 
     @property

@@ -20,12 +20,12 @@ from grove.controllers.shell import Shell
 from grove.errors import FieldError
 from grove.meta import Condition, Key, Resource
 from grove.plan.changes import Change, Create, Delete, Patch
-from grove.plan.children import Observed, Settled, plan_children
+from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children
 from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status
 from grove.plan.gangs import topology_name
 from grove.plan.support import notices, unsupported
 from grove.plan.topology import levels_condition, unmet_requirements
-from grove.runtime.outcome import DONE, Outcome
+from grove.runtime.outcome import DONE, After, Outcome
 
 BY_SET = "set"
 
@@ -58,11 +58,11 @@ class CliqueSetReconciler:
         if seen.cliqueset.terminating:
             return await self.release(seen.cliqueset)
         verdict = self.judge(seen)
-        changes = self.plan(seen, verdict)
-        applied = await self.shell.applier.apply(changes, barrier=self.barrier, key=key)
+        plan = self.plan(seen, verdict)
+        applied = await self.shell.applier.apply(plan.changes, barrier=self.barrier, key=key)
         outcome = await self.report(seen, verdict, applied)
         applied.raise_failure()
-        return outcome
+        return After(0.0, "more children are to be created") if plan.more else outcome
 
     def observe(self, key: Key) -> Observed | None:
         cache = self.shell.cache
@@ -109,10 +109,10 @@ class CliqueSetReconciler:
             known = self._judged[cliqueset.key] = (version, validate(filled))
         return known[1]
 
-    def plan(self, seen: Observed, verdict: Verdict) -> Sequence[Change]:
+    def plan(self, seen: Observed, verdict: Verdict) -> ChildrenPlan:
         """The changes to the set's children; none while it is refused: what runs goes on running."""
         if verdict.refused or verdict.backend is None:
-            return ()
+            return ChildrenPlan((), Settled())
         key = seen.cliqueset.key
         observed = Observed(
             seen.cliqueset,
@@ -124,7 +124,7 @@ class CliqueSetReconciler:
         )
         plan = plan_children(observed, self._settled.get(key, Settled()))
         self._settled[key] = plan.settled
-        return plan.changes
+        return plan
 
     async def report(self, seen: Observed, verdict: Verdict, applied: Applied) -> Outcome:
         """The set's status, then what happened as events."""

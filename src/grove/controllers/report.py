@@ -16,7 +16,7 @@ from grove.runtime.clock import Clock
 from grove.runtime.outcome import DONE, After, Outcome
 
 HOLD_SECONDS = 0.5
-HOLD_WHILE_BUSY_SECONDS = 5.0
+HOLD_WHILE_BUSY_SECONDS = 8.0
 #: With so many writes under way the operator counts as busy.
 BUSY = 8
 

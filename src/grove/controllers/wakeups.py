@@ -28,6 +28,7 @@ GANG = "gang"
 TOPOLOGY = "topology"
 
 #: How long a flood is gathered: so much for each object in it, at most so much.
+_SECONDS_LEAST = 0.01
 _SECONDS_EACH = 0.0002
 _SECONDS_MOST = 0.5
 #: Looking at a set takes time for each of its gangs, so the pauses in between grow likewise.
@@ -54,7 +55,7 @@ def with_its_pods(key: Key, cache: Cache) -> float:
     """Longer for a gang or clique with many pods; one of the two indexes knows the key."""
     pods = cache.store(Pod)
     count = max(pods.count("gang", str(key)), pods.count("clique", str(key)))
-    return min(_SECONDS_MOST, _SECONDS_EACH * count)
+    return min(_SECONDS_MOST, _SECONDS_LEAST + _SECONDS_EACH * count)
 
 
 def with_its_siblings(key: Key, cache: Cache) -> float:

@@ -69,10 +69,16 @@ class Settled:
     children: Children = field(default_factory=dict)
 
 
+#: How many children are created in one go: what is planned is held in memory until it is written.
+MOST_AT_ONCE = 600
+
+
 @dataclass(frozen=True, slots=True)
 class ChildrenPlan:
     changes: tuple[Change, ...]
     settled: Settled
+    #: Whether children are still missing that the next look will create.
+    more: bool = False
 
 
 def plan_children(seen: Observed, settled: Settled) -> ChildrenPlan:
@@ -98,8 +104,13 @@ def plan_children(seen: Observed, settled: Settled) -> ChildrenPlan:
             if change is not None or child.terminating:
                 del orderly[name]
         children[resource] = orderly
-    created = [_create(seen, place) for place in sorted(missing, key=attrgetter("order"))]
-    return ChildrenPlan((*created, *mended, *removed), Settled(fingerprint, settled.places, children))
+    first = sorted(missing, key=attrgetter("order"))[:MOST_AT_ONCE]
+    created = [_create(seen, place) for place in first]
+    return ChildrenPlan(
+        (*created, *mended, *removed),
+        Settled(fingerprint, settled.places, children),
+        more=len(first) < len(missing),
+    )
 
 
 def _unchanged(old: Object, new: Object) -> bool:
