@@ -201,3 +201,9 @@ def test_every_constant_of_the_condition_vocabulary_is_in_its_table() -> None:
         value for name, value in vars(conditions).items() if name.isupper() and isinstance(value, str)
     }
     assert constants == listed
+
+
+def test_no_message_is_put_together_from_values_because_a_real_server_cannot_bound_its_cost() -> None:
+    rules = [rule.manifest() for each in RULES.values() for rule in each]
+    assert rules
+    assert [rule for rule in rules if "messageExpression" in rule] == []

@@ -104,7 +104,7 @@ REFUSED = {
     "a clique name over the budget": Case(
         put("metadata.name", "x" * 41),
         CLIQUES,
-        "clique front is too long: the set's name and a clique's name may have 45 characters together",
+        "the set's name and a clique's name may have 45 characters together",
     ),
     "a group name over the budget": Case(
         put(f"{GROUPS}.0.name", "g" * 40), GROUPS, "may have 45 characters together"

@@ -2,8 +2,9 @@
 
 A rule belongs to a view (`PodCliqueTemplate`) or to one of its fields (`PodCliqueSetTemplate.cliques`).
 Every list that a rule walks is bounded in the schema: the API server refuses a definition whose rules could
-cost too much. `grove.admission` repeats these rules with better messages and adds what CEL cannot say, such
-as cycles.
+cost too much. Messages are constant for the same reason: the API server cannot bound the cost of a sentence
+that is put together from values. `grove.admission` repeats these rules with better messages and adds what
+CEL cannot say, such as cycles.
 """
 
 from collections.abc import Mapping
@@ -29,8 +30,6 @@ class Rule:
     message: str
     field: str = ""
     reason: str = ""
-    #: An expression that makes a better message than `message`.
-    tells: str = ""
     #: The rule also runs on creation, with `oldSelf` an optional.
     optional_old: bool = False
 
@@ -41,8 +40,6 @@ class Rule:
             entry["fieldPath"] = self.field
         if self.reason:
             entry["reason"] = self.reason
-        if self.tells:
-            entry["messageExpression"] = self.tells
         if self.optional_old:
             entry["optionalOldSelf"] = True
         return entry
@@ -82,13 +79,6 @@ _CLIQUESET: Final = (
         f"self.spec.template.cliques.all(c, size(self.metadata.name) + size(c.name) <= {_BUDGET})",
         f"the set's name and a clique's name may have {_BUDGET} characters together, so that pod names fit",
         field=".spec.template.cliques",
-        tells=(
-            "'clique ' + self.spec.template.cliques.filter(c, "
-            f"size(self.metadata.name) + size(c.name) > {_BUDGET})[0].name + "
-            f"' is too long: the set\\'s name and a clique\\'s name may have {_BUDGET} characters "
-            "together, so that "
-            f"pod names fit; this set\\'s name leaves ' + string({_BUDGET} - size(self.metadata.name))"
-        ),
     ),
     Rule(
         "!has(self.spec.template.podCliqueScalingGroups) || self.spec.template.podCliqueScalingGroups.all(g, "
@@ -97,14 +87,6 @@ _CLIQUESET: Final = (
         "together, "
         "so that pod names fit",
         field=".spec.template.podCliqueScalingGroups",
-        tells=(
-            "'group ' + self.spec.template.podCliqueScalingGroups.filter(g, g.cliqueNames.exists(c, "
-            f"size(self.metadata.name) + size(g.name) + size(c) > {_BUDGET}))[0].name + "
-            f"': the names of the set, of a scaling group and of a clique in it may have {_BUDGET} "
-            "characters "
-            f"together, so that pod names fit; this set\\'s name leaves ' + "
-            f"string({_BUDGET} - size(self.metadata.name))"
-        ),
     ),
     _only_later(
         "!has(self.spec.template.topologyConstraint) || "
