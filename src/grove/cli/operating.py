@@ -109,7 +109,7 @@ async def operator_for(
     """A wired operator that has told which permissions it lacks; raises if it cannot work at all."""
     where = namespace or reached.connection.namespace
     operator = await assemble(reached.client, configuration, identity=identity_of(where), health=health)
-    needs = needed(configuration, _written(operator.scheduling), namespace=where)
+    needs = needed(configuration, written(operator.scheduling), namespace=where)
     permissions = Permissions(reached.client, needs)
     await permissions.ask()
     operator.manager.readiness.add("permissions", permissions.lacking)
@@ -117,7 +117,7 @@ async def operator_for(
     return operator
 
 
-def _written(scheduling: Scheduling) -> list[Resource]:
+def written(scheduling: Scheduling) -> list[Resource]:
     """The kinds that the enabled backends write in this cluster."""
     found: list[Resource] = []
     for backend in scheduling.registry.enabled:

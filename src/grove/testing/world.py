@@ -58,6 +58,8 @@ class WorldOptions:
     kai: bool = False
     #: The feature gates of the native gang API; None for all, an empty set for a cluster without gangs.
     features: frozenset[str] | None = None
+    #: Who the operator is; may do anything unless told otherwise.
+    operator_user: User = OPERATOR
     configuration: OperatorConfiguration = field(default_factory=lambda: load(CONFIGURATION))
 
 
@@ -81,7 +83,9 @@ class World:
         It may be told to die with the first request whose answer is lost (see the fault `lose`).
         """
         while True:
-            transport = MemoryTransport(self.cluster.app, OPERATOR, dies_with_a_request=dies_with_a_request)
+            transport = MemoryTransport(
+                self.cluster.app, self.options.operator_user, dies_with_a_request=dies_with_a_request
+            )
             client = Client(transport, limiter=Limiter.off(), retries=RetryPolicy(rng=self.rng))
             try:
                 operator = await assemble(
@@ -234,7 +238,7 @@ class World:
             1
             for entry in self.cluster.requests
             if entry.is_write
-            and (everybody or entry.user == OPERATOR.name)
+            and (everybody or entry.user == self.options.operator_user.name)
             and (not succeeded_only or entry.status < 400)
             and not entry.resource.startswith(ignored)
         )

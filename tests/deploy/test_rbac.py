@@ -1,0 +1,197 @@
+"""The manifests in deploy/ grant what the operator needs, all of it and nothing else."""
+
+import copy
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+import pytest
+import yaml
+
+from grove.api import kinds
+from grove.api.config import OperatorConfiguration, load
+from grove.cli.connect import Reached
+from grove.cli.operating import operator_for, written
+from grove.cli.permissions import Need, needed
+from grove.embedded.authentication import service_account_user
+from grove.kube.client import Client
+from grove.kube.config import Connection
+from grove.kube.limiter import Limiter
+from grove.meta import Key, Manifest, resource
+from grove.testing import make
+from grove.testing.memory import MemoryTransport
+from grove.testing.world import World, WorldOptions, run_world
+
+DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
+MINORS: Final = ("1.35", "1.36", "1.37")
+NAMESPACE: Final = "grove-system"
+ACCOUNT: Final = service_account_user(NAMESPACE, "grove-operator")
+NAMESPACES: Final = resource("", "v1", "Namespace", namespaced=False)
+CLUSTER_ROLES: Final = resource("rbac.authorization.k8s.io", "v1", "ClusterRole", namespaced=False)
+CLUSTER_SCOPED: Final = ("ClusterRole", "ClusterRoleBinding")
+#: Asked for only if it may be had: the operator works without it.
+OPTIONAL: Final = ("get", "apiextensions.k8s.io", "customresourcedefinitions", "")
+
+
+class Grant(NamedTuple):
+    """One verb on one resource; the namespace is blank when it holds everywhere."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+
+
+def documents() -> list[Manifest]:
+    return list(yaml.safe_load_all((DEPLOY / "rbac.yaml").read_text()))
+
+
+def document(kind: str) -> Manifest:
+    (found,) = [each for each in documents() if each["kind"] == kind]
+    return found
+
+
+def configuration() -> OperatorConfiguration:
+    """The configuration in deploy/, with the namespace that a pod would find by itself."""
+    found = load((DEPLOY / "config.yaml").read_text())
+    election = msgspec.structs.replace(found.leader_election, resource_namespace=NAMESPACE)
+    return msgspec.structs.replace(found, leader_election=election)
+
+
+def options(minor: str) -> WorldOptions:
+    return WorldOptions(kubernetes=minor, kai=True, operator_user=ACCOUNT, configuration=configuration())
+
+
+def granted() -> list[Grant]:
+    """Everything that the two roles allow, expanded."""
+    return [
+        Grant(verb, group, each, role["metadata"].get("namespace", ""))
+        for role in (document("ClusterRole"), document("Role"))
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for each in rule["resources"]
+        for verb in rule["verbs"]
+    ]
+
+
+def asked(needs: Iterable[Need]) -> Iterator[Grant]:
+    for need in needs:
+        plural = need.resource.plural
+        whole = f"{plural}/{need.subresource}" if need.subresource else plural
+        yield Grant(need.verb, need.resource.gvk.group, whole, need.namespace)
+
+
+async def install(world: World) -> None:
+    """What `kubectl apply -k deploy` does about permissions."""
+    await world.user.create(
+        NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    )
+    for each in documents():
+        group, _, version = each["apiVersion"].rpartition("/")
+        kind = resource(group, version, each["kind"], namespaced=each["kind"] not in CLUSTER_SCOPED)
+        await world.user.create(kind, each)
+
+
+def refusals(world: World) -> list[str]:
+    """What the API server did not let the operator do."""
+    return [
+        f"{entry.method} {entry.path}"
+        for entry in world.cluster.requests
+        if entry.user == ACCOUNT.name and entry.status == 403
+    ]
+
+
+def test_the_roles_grant_exactly_what_the_operator_asks_for() -> None:
+    want: set[Grant] = {Grant(*OPTIONAL)}
+
+    async def look(world: World) -> None:
+        await install(world)
+        operator = await world.start_operator()
+        want.update(asked(needed(configuration(), written(operator.scheduling), namespace=NAMESPACE)))
+
+    for minor in MINORS:
+        run_world(look, options(minor), operator=False)
+    assert sorted(granted()) == sorted(want)
+
+
+@pytest.mark.parametrize("minor", MINORS)
+@pytest.mark.parametrize("scheduler", ["default-scheduler", "kai-scheduler"])
+def test_an_operator_with_these_roles_does_its_whole_work_unrefused(minor: str, scheduler: str) -> None:
+    async def story(world: World) -> None:
+        await install(world)
+        await world.start_operator()
+        topology = (DEPLOY.parent / "examples" / "topology.yaml").read_text()
+        await world.apply(next(yaml.safe_load_all(topology)))
+        roles = [make.template("worker", 2)]
+        roles[0]["spec"]["podSpec"]["schedulerName"] = scheduler
+        await world.apply(make.cliqueset_manifest("train", roles, replicas=2))
+
+        async def running() -> bool:
+            return [await world.phase(f"train-{index}") for index in range(2)] == ["Running", "Running"]
+
+        await world.until(running, "both gangs run")
+        await world.scale("train", 1)
+
+        async def smaller() -> bool:
+            return await world.phase("train-1") == "missing" and len(await world.pods()) == 2
+
+        await world.until(smaller, "the second gang is gone")
+        await world.user.delete(kinds.CLIQUESETS, Key("default", "train"))
+
+        async def gone() -> bool:
+            return not await world.pods() and not await world.all(kinds.GANGS)
+
+        await world.until(gone, "everything is gone")
+        await world.settle()
+        assert refusals(world) == []
+
+    run_world(story, options(minor), operator=False)
+
+
+async def lacking(world: World) -> list[str]:
+    """What an operator that starts now says in /readyz about its permissions."""
+    client = Client(MemoryTransport(world.cluster.app, ACCOUNT), limiter=Limiter.off())
+    reached = Reached(client, Connection(server="https://memory", namespace=NAMESPACE))
+    operator = await operator_for(reached, configuration(), health=False)
+    return [line for line in operator.manager.readiness.missing() if line.startswith("permissions:")]
+
+
+def test_without_one_rule_the_operator_names_what_is_missing() -> None:
+    whole = document("ClusterRole")
+
+    async def story(world: World) -> None:
+        await install(world)
+        assert await lacking(world) == []
+        for index, rule in enumerate(whole["rules"]):
+            less = copy.deepcopy(whole)
+            del less["rules"][index]
+            await world.user.merge_patch(
+                CLUSTER_ROLES, Key("", whole["metadata"]["name"]), {"rules": less["rules"]}
+            )
+            said = await lacking(world)
+            (group,) = rule["apiGroups"]
+            if group == OPTIONAL[1]:
+                assert said == []
+                continue
+            (line,) = said
+            for each in rule["resources"]:
+                plural, _, subresource = each.partition("/")
+                target = f"{plural}.{group}" if group else plural
+                target += f"/{subresource}" if subresource else ""
+                named = line.split(f"{target} (")[1].split(")")[0]
+                assert sorted(named.split(", ")) == sorted(rule["verbs"])
+
+    run_world(story, options("1.37"), operator=False)
+
+
+def test_without_the_lease_role_the_operator_names_lease_and_namespace() -> None:
+    async def story(world: World) -> None:
+        await install(world)
+        bindings = resource("rbac.authorization.k8s.io", "v1", "RoleBinding")
+        await world.user.delete(bindings, Key(NAMESPACE, document("RoleBinding")["metadata"]["name"]))
+        assert await lacking(world) == [
+            "permissions: not allowed: leases.coordination.k8s.io in namespace grove-system (get, create, update)"
+        ]
+
+    run_world(story, options("1.36"), operator=False)
