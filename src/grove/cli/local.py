@@ -96,14 +96,16 @@ def require_embedded() -> None:
         ) from None
 
 
-async def install_crds(client: Client) -> None:
+async def install_crds(client: Client, *, play_kai: bool = True) -> None:
     """Put in what the operator needs, and wait until it is served."""
     for each in definitions():
         await client.apply(CRDS, each, force=True)
-    # A cluster with KAI has this kind too; Grove looks whether it is there, and never at what is in it.
-    with contextlib.suppress(AlreadyExists):
-        await client.create(CRDS, _bind_requests())
-    needed = (*kinds.OURS, BIND_REQUESTS)
+    needed = list(kinds.OURS)
+    if play_kai:
+        # A cluster with KAI has this kind too; Grove looks whether it is there, and never at what is in it.
+        with contextlib.suppress(AlreadyExists):
+            await client.create(CRDS, _bind_requests())
+        needed.append(BIND_REQUESTS)
     for _ in range(_LOOKS):
         if await _serves(client, needed):
             return

@@ -12,6 +12,7 @@ import json
 import ssl
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,7 +25,7 @@ from grove.real.failure import ComponentFailed, RealFailure
 from grove.real.options import Options
 from grove.real.place import Place
 from grove.real.versions import APISERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER, release
-from grove.real.wire import Wire, client_context, compact, free_ports
+from grove.real.wire import Wire, client_context, compact, free_ports, require_free
 
 ADMIN = "grove-admin"
 ADMIN_GROUP = "system:masters"
@@ -166,6 +167,9 @@ class RealControlPlane:
         begin = time.monotonic()
         self._place = Place(self.options.directory)
         self._ports = Ports(*free_ports(5))
+        if self.options.port:
+            require_free(self.options.port)
+            self._ports = replace(self._ports, apiserver=self.options.port)
         commands = Commands(self.release, self.options, self._files, self._ports, programs)
         self._write_files(commands)
         self._say(f"Starting Kubernetes {self.release.version}; logs are in {self.logs} ...")

@@ -19,6 +19,8 @@ class Options:
     scheduler: bool = True
     #: Without it nothing is collected, no namespace ends, and no PodGroup loses its finalizer.
     controller_manager: bool = True
+    #: Where the API server listens on the loopback; 0 for any free port.
+    port: int = 0
     #: Where the control plane keeps its files; a temporary folder unless given.
     directory: Path | None = None
     #: Where logs go and stay; `log` in the directory unless given.

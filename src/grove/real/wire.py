@@ -77,6 +77,18 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
+def require_free(port: int) -> None:
+    """Raises the sentence that helps when somebody listens on a port of the loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            raise RealFailure(
+                f"cannot listen on {LOOPBACK}:{port}: {error.strerror}; choose another port"
+            ) from None
+
+
 async def compact(wire: Wire, etcd_url: str) -> int:
     """Makes etcd forget every revision before the present one, and answers which that is."""
     status = await wire.post(f"{etcd_url}/v3/maintenance/status", {})
