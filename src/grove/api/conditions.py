@@ -37,6 +37,7 @@ GANG_NOT_SCHEDULED: Final = "GangNotScheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
 PRECONDITION_MISSING: Final = "PreconditionMissing"
 SYNC_FAILED: Final = "SyncFailed"
+SCALED_BELOW_MINIMUM: Final = "ScaledBelowMinimum"
 ALL_PODS_READY: Final = "AllPodsReady"
 PODS_NOT_READY: Final = "PodsNotReady"
 PODS_FAILING: Final = "PodsFailing"
@@ -97,7 +98,14 @@ TABLE: Final[tuple[Entry, ...]] = (
         "PodGang",
         SCHEDULED,
         "The scheduler has placed the pods that the gang cannot do without; if not, the message says why.",
-        (GANG_SCHEDULED, GANG_NOT_SCHEDULED, UNSCHEDULABLE, PRECONDITION_MISSING, SYNC_FAILED),
+        (
+            GANG_SCHEDULED,
+            GANG_NOT_SCHEDULED,
+            UNSCHEDULABLE,
+            PRECONDITION_MISSING,
+            SYNC_FAILED,
+            SCALED_BELOW_MINIMUM,
+        ),
     ),
     Entry("PodGang", READY, "Enough pods of every podgroup are ready.", (ALL_PODS_READY, PODS_NOT_READY)),
     Entry("PodGang", UNHEALTHY, "Pods that the gang cannot do without fail.", (PODS_FAILING, PODS_HEALTHY)),

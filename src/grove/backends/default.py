@@ -186,6 +186,12 @@ def _losses(gang: PodGang, generation: Generation | None, mode: Mode) -> Iterato
     elif mode is Mode.FLAT and needed(gang.spec.podgroups) > 1:
         reason = "each podgroup is placed as a gang of its own; nothing makes them wait for one another"
         yield Loss(Capability.HIERARCHY, Fidelity.APPROXIMATED, reason)
+    elif mode is Mode.MERGED and (extra := _beyond_minimum(gang)):
+        reason = (
+            f"{', '.join(extra)}: pods beyond the minimum are not part of the scheduler's gang; "
+            "they may be placed before it"
+        )
+        yield Loss(Capability.SUBGROUPS, Fidelity.APPROXIMATED, reason)
     keys = sorted({key for key, _ in preferences(gang)})
     if keys:
         reason = (
@@ -195,6 +201,11 @@ def _losses(gang: PodGang, generation: Generation | None, mode: Mode) -> Iterato
     if gang.spec.reuse_reservation_ref is not None:
         reason = "kube-scheduler knows no reservations; the gang is placed afresh"
         yield Loss(Capability.REUSE, Fidelity.NOT_EXPRESSIBLE, reason)
+
+
+def _beyond_minimum(gang: PodGang) -> list[str]:
+    """The podgroups that list more pods than the gang cannot do without."""
+    return [group.name for group in gang.spec.podgroups if len(group.pod_references) > group.min_replicas > 0]
 
 
 def _priority_conflicts(cliqueset: PodCliqueSet) -> Iterator[FieldError]:

@@ -23,7 +23,7 @@ from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children
 from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status
 from grove.plan.gangs import topology_name
-from grove.plan.support import notices, unsupported
+from grove.plan.support import notices, outdated, unsupported
 from grove.plan.topology import levels_condition, unmet_requirements
 from grove.runtime.outcome import DONE, After, Outcome
 
@@ -134,7 +134,7 @@ class CliqueSetReconciler:
             seen.gangs,
             refused=verdict.refused,
             refusal=verdict.refusal,
-            notices=notices(cliqueset),
+            notices=[*notices(cliqueset), *outdated(cliqueset, seen.cliques.values())],
             topology=verdict.topology,
         )
         status = desired_cliqueset_status(cliqueset, facts, now=self.shell.clock.now())

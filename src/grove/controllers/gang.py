@@ -213,6 +213,8 @@ class GangReconciler:
         if seen.backend is None:
             return Reading(Verdict.WAITING, conditions.BACKEND_NOT_ENABLED, str(failure))
         reading = seen.backend.read(seen.gang, manifests, seen.pods, seen.context)
+        if reading.verdict is not Verdict.SCHEDULED and (short := _scaled_below_minimum(seen)):
+            return Reading(Verdict.WAITING, conditions.SCALED_BELOW_MINIMUM, short)
         if failure is not None and reading.verdict is not Verdict.SCHEDULED:
             return Reading(Verdict.WAITING, _reason(failure), str(failure))
         return reading
@@ -251,6 +253,16 @@ class NotEnabled(Waiting):
     """The gang's backend is not enabled; enabling it wakes the gang."""
 
     code = "ERR_BACKEND_NOT_ENABLED"
+
+
+def _scaled_below_minimum(seen: Seen) -> str:
+    """Which cliques somebody scaled below what the gang needs; empty when none is."""
+    least = {group.name: group.min_replicas for group in seen.gang.spec.podgroups}
+    return "; ".join(
+        f"clique {clique.name} is scaled to {clique.spec.replicas}, the gang needs at least {least[clique.name]}"
+        for clique in seen.cliques
+        if clique.spec.replicas < least.get(clique.name, 0)
+    )
 
 
 def _initialized(gang: PodGang) -> bool:

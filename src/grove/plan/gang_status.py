@@ -130,6 +130,9 @@ def _unhealthy(gang: PodGang, facts: GangFacts) -> list[Condition]:
     fell = before is not None and before.is_true
     if facts.scheduled or not (fell or (already is not None and already.is_true)):
         return []
+    if any(facts.wanted.get(group.name, 0) < group.min_replicas for group in gang.spec.podgroups):
+        # Scaled down on purpose: nothing was lost.
+        return []
     placed, _ = counts(facts.pods)
     lost = [
         f"{group.name}: {placed.get(group.name, 0)} of {group.min_replicas} pods are placed"

@@ -3,6 +3,9 @@
 A set that needs them is refused whole with the field named, rather than run without what it asked for.
 """
 
+from collections.abc import Iterable
+
+from grove.api.clique import PodClique
 from grove.api.cliqueset import ANY_ORDER, PodCliqueSet
 from grove.errors import FieldError
 
@@ -32,6 +35,17 @@ def unsupported(cliqueset: PodCliqueSet) -> list[FieldError]:
             )
         )
     return errors
+
+
+def outdated(cliqueset: PodCliqueSet, cliques: Iterable[PodClique]) -> list[FieldError]:
+    """What to tell while pods run an older template than the set has: this release does not replace them."""
+    old = sum(max(0, clique.status.replicas - clique.status.updated_replicas) for clique in cliques)
+    if not old:
+        return []
+    field = "spec.template.cliques"
+    return [
+        FieldError(field, f"{old} pods run an older template; a pod takes the new one when it is deleted")
+    ]
 
 
 def notices(cliqueset: PodCliqueSet) -> list[FieldError]:
