@@ -259,7 +259,7 @@ def _scaled_below_minimum(seen: Seen) -> str:
     """Which cliques somebody scaled below what the gang needs; empty when none is."""
     least = {group.name: group.min_replicas for group in seen.gang.spec.podgroups}
     return "; ".join(
-        f"clique {clique.name} is scaled to {clique.spec.replicas}, the gang needs at least {least[clique.name]}"
+        f"clique {clique.name} is scaled to {clique.spec.replicas}, the gang needs {least[clique.name]}"
         for clique in seen.cliques
         if clique.spec.replicas < least.get(clique.name, 0)
     )
