@@ -67,6 +67,11 @@ PROBES: dict[str, tuple[Cluster, Manifest, frozenset[str]]] = {
         {"spec": {"schedulingConstraints": {}, "disruptionMode": None}},
         frozenset({TOPOLOGY_FIELD}),
     ),
+    "1.36, dropped and replaced by its default": (
+        clusters.V136_PLAIN,
+        {"spec": {"disruptionMode": "Pod"}},
+        frozenset(),
+    ),
     "1.37": (
         clusters.V137_PLAIN,
         {"spec": {"schedulingConstraints": {}, "disruptionMode": {"all": {}}}},

@@ -292,4 +292,4 @@ def test_a_field_whose_gate_is_off_is_dropped_without_a_word() -> None:
         "disruptionMode": "PodGroup",
     }
     obj, problems = created(spec, ctx)
-    assert (obj["spec"], problems) == ({"schedulingPolicy": GANG}, [])
+    assert (obj["spec"], problems) == ({"schedulingPolicy": GANG, "disruptionMode": "Pod"}, [])

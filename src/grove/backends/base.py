@@ -5,7 +5,7 @@ A backend translates; it does not synchronise. `translate` returns manifests, `p
 must know about the cluster reaches it as a `Context`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -115,8 +115,8 @@ class Precondition:
 class Probe:
     """An object to POST with `dryRun=All&fieldValidation=Strict`, to see which gated fields the server keeps.
 
-    Each path of `fields` (dotted, e.g. `spec.disruptionMode`) that is in the answer belongs into
-    `Cluster.fields` as `<resource>:<path>`.
+    Each path of `fields` (dotted, e.g. `spec.disruptionMode`) that comes back as it was sent belongs into
+    `Cluster.fields` as `<resource>:<path>`. A server may drop what was sent and put its default there.
     """
 
     resource: Resource
@@ -127,17 +127,24 @@ class Probe:
         """What the server's answer adds to `Cluster.fields`; None stands for a refusal."""
         if answer is None:
             return frozenset()
-        return frozenset(f"{self.resource}:{path}" for path in self.fields if _holds(answer, path))
+        return frozenset(f"{self.resource}:{path}" for path in self.fields if self._kept(answer, path))
+
+    def _kept(self, answer: Manifest, path: str) -> bool:
+        sent = [value for value in _values(self.manifest, path) if not isinstance(value, dict | list)]
+        found = list(_values(answer, path))
+        return any(value in found for value in sent) if sent else bool(found)
 
 
-def _holds(value: object, path: str) -> bool:
-    """Whether there is something at a dotted path; a list has what one of its items has."""
-    if isinstance(value, list):
-        return any(_holds(item, path) for item in value)
-    if not path or not isinstance(value, dict):
-        return not path and value is not None
-    step, _, rest = path.partition(".")
-    return _holds(value.get(step), rest)
+def _values(value: object, path: str) -> Iterator[object]:
+    """What stands at a dotted path; a list has what its items have."""
+    if path and isinstance(value, list):
+        for item in value:
+            yield from _values(item, path)
+    elif path and isinstance(value, dict):
+        step, _, rest = path.partition(".")
+        yield from _values(value.get(step), rest)
+    elif not path and value is not None:
+        yield value
 
 
 class Backend(Protocol):

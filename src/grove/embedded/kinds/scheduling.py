@@ -211,7 +211,8 @@ class PodGroupStrategy(Strategy):
         spec = obj.setdefault("spec", {})
         if ctx.minor != "1.36":
             fill(spec, disruptionMode={"single": {}})
-        elif enabled(ctx, "WorkloadAwarePreemption"):
+        else:
+            # A default asks for no gate: what was dropped as disabled comes back as this.
             fill(spec, disruptionMode="Pod")
 
     def validate_create(self, obj: Manifest, ctx: Context) -> list[Cause]:
