@@ -1,0 +1,93 @@
+"""The documentation leads somewhere and speaks of things that exist."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from grove.api import conditions
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGES: Final = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+TROUBLESHOOTING: Final = ROOT / "docs" / "guides" / "troubleshooting.md"
+
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_CODE_BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+_QUOTED = re.compile(r"`([^`]+)`")
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = _CODE_BLOCK.sub("", page.read_text())
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_file_and_its_heading(page: Path) -> None:
+    broken = []
+    for link in _LINK.findall(_CODE_BLOCK.sub("", page.read_text())):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def source() -> str:
+    """Everything that the operator can say, strings that are split over lines joined."""
+    text = "\n".join(path.read_text() for path in sorted((ROOT / "src" / "grove").rglob("*.py")))
+    return re.sub(r'"\s*\n\s*f?"', "", text)
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The rows of the tables between a heading of level two and the next one."""
+    section = TROUBLESHOOTING.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ") and "`" in line]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def test_every_condition_and_reason_of_the_table_exists() -> None:
+    code = source()
+    words = {word for row in rows("Conditions and reasons") for word in _QUOTED.findall(row[0])}
+    names = {re.sub("=(True|False|Unknown)$", "", word) for word in words}
+    assert len(names) > 30
+    assert [name for name in sorted(names) if f'"{name}"' not in code] == []
+
+
+def test_every_condition_that_grove_gives_today_is_in_the_table() -> None:
+    not_given_yet = {conditions.GANG_TERMINATION_IN_PROGRESS}
+    told = {word.split("=")[0] for row in rows("Conditions and reasons") for word in _QUOTED.findall(row[0])}
+    assert {entry.type for entry in conditions.TABLE} - told == not_given_yet
+
+
+def test_every_event_of_the_code_is_in_the_table_and_the_other_way_round() -> None:
+    code = (ROOT / "src" / "grove" / "controllers" / "events.py").read_text()
+    sent = set(re.findall(r'Event\(\w+, (?:reason or )?"(\w+)"', code))
+    told = {word for row in rows("Events") for word in _QUOTED.findall(row[1])}
+    # Those of a gang whose scheduler objects cannot be put in place are the reasons of its condition.
+    from_reasons = {
+        conditions.PRECONDITION_MISSING,
+        conditions.BACKEND_NOT_ENABLED,
+        conditions.UNSUPPORTED,
+        conditions.OWNERSHIP_CONFLICT,
+        conditions.SYNC_FAILED,
+    }
+    assert told == sent | from_reasons
+
+
+def test_every_sentence_of_the_operator_exists() -> None:
+    code = re.sub(r"\{[^{}]*\}", "...", source())
+    code = re.sub(r"(\.\.\.[ ,]?)+", "...", code)
+    missing = []
+    for row in rows("The operator"):
+        for sentence in _QUOTED.findall(row[0]):
+            parts = [
+                part.strip(" ()") for part in re.sub(r"^(permissions|cache): ", "", sentence).split("...")
+            ]
+            if any(len(part) > 3 and part not in code for part in parts):
+                missing.append(sentence)
+    assert missing == []
