@@ -146,9 +146,9 @@ def _named(config: Manifest, part: str, name: str, path: Path) -> Manifest:
 def _content(entry: Manifest, name: str, path: Path) -> bytes | None:
     """What `<name>-data` holds inline or `<name>` as a file beside the kubeconfig."""
     if inline := entry.get(f"{name}-data"):
-        return base64.b64decode(inline)
+        return base64.b64decode(str(inline))
     if file := entry.get(name):
-        return (path.parent / file).read_bytes()
+        return (path.parent / str(file)).read_bytes()
     return None
 
 
