@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,28 @@ def test_crds_are_installed_only_when_asked_for(tmp_path: Path) -> None:
             assert "run.ai" not in kubectl(theirs, "get", "crds", "-o", "name")
             assert process.ask_to_stop() == 0
         assert cluster.ask_to_stop() == 0
+
+
+def test_an_operator_that_leads_there_is_not_disturbed(tmp_path: Path, grove: Grove) -> None:
+    theirs = tmp_path / "theirs"
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "grove-operator-leader-election", "namespace": "kube-system"},
+        "spec": {
+            "holderIdentity": "grove-7f9c",
+            "leaseDurationSeconds": 600,
+            "renewTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        },
+    }
+    (tmp_path / "lease.json").write_text(json.dumps(lease))
+    with started("up", "--no-operator", "--write-kubeconfig", str(theirs), folder=tmp_path) as cluster:
+        assert cluster.output.readline(), cluster.said
+        kubectl(theirs, "create", "-f", str(tmp_path / "lease.json"))
+        ran = grove(*GUEST, "--kubeconfig", str(theirs))
+        assert cluster.ask_to_stop() == 0
+    assert (ran.code, ran.out) == (1, "")
+    assert "grove: the operator 'grove-7f9c' is at work in this cluster (Lease kube-system/" in ran.err
 
 
 @pytest.mark.parametrize(

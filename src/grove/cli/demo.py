@@ -1,5 +1,6 @@
-"""`grove demo`: gangs being scheduled on the embedded cluster, told as it happens."""
+"""`grove demo`: gangs being scheduled on a local cluster, told as it happens."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -7,7 +8,20 @@ import typer
 from grove.cli.up import Kubernetes
 
 
+class Stand(StrEnum):
+    """The control planes on which the demonstration can be given."""
+
+    EMBEDDED = "embedded"
+    REAL = "real"
+
+
 def demo(
+    control_plane: Annotated[
+        Stand,
+        typer.Option(
+            help="embedded: inside this process; real: etcd and Kubernetes' own programs (make real)."
+        ),
+    ] = Stand.EMBEDDED,
     kubernetes: Annotated[Kubernetes, typer.Option(help="Which Kubernetes to be.")] = Kubernetes.V136,
     force: Annotated[
         bool, typer.Option("--force", help="Start even inside a pod of a real cluster.")
@@ -15,7 +29,7 @@ def demo(
 ) -> None:
     """Show gangs being scheduled, in seconds and without a cluster.
 
-    Starts an embedded cluster and the operator, applies an example for each scheduler, shows what happens as
+    Starts a local cluster and the operator, applies an example for each scheduler, shows what happens as
     the API server tells it, and leaves nothing behind. Fails if anything expected does not happen in time.
     """
     from grove.cli.loop import Interrupted, run_loop
@@ -24,6 +38,6 @@ def demo(
 
     logs.configure(level="error", format="text")
     try:
-        run_loop(show(kubernetes.value, force=force))
+        run_loop(show(kubernetes.value, real=control_plane is Stand.REAL, force=force))
     except Interrupted:
         raise typer.Exit(130) from None

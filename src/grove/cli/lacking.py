@@ -1,10 +1,17 @@
-"""Say what a cluster that is not ours lacks for the operator. Reads only."""
+"""Say what a cluster that is not ours lacks for the operator, or who is at work there already. Reads only."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from grove.api import kinds
-from grove.api.config import OperatorConfiguration
+from grove.api.config import LeaderElection, OperatorConfiguration
 from grove.backends.base import Cluster, Context
 from grove.backends.registry import Registry
+from grove.errors import Forbidden
 from grove.kube.client import Client
+from grove.meta import Manifest, resource
+
+_LEASES: Final = resource("coordination.k8s.io", "v1", "Lease")
 
 
 async def lacking(client: Client, configuration: OperatorConfiguration) -> list[str]:
@@ -27,3 +34,26 @@ async def lacking(client: Client, configuration: OperatorConfiguration) -> list[
             if each.missing
         ]
     return found
+
+
+async def at_work(client: Client, *, now: datetime | None = None) -> str:
+    """Which operator leads in the cluster, as a sentence; blank if none does or we may not know."""
+    name = LeaderElection().resource_name
+    try:
+        leases = await client.list_all(_LEASES, type=dict, fields=f"metadata.name={name}")
+    except Forbidden:
+        return ""
+    moment = now or datetime.now(UTC)
+    for lease in leases:
+        if _held(lease, moment):
+            meta, holder = lease["metadata"], lease["spec"]["holderIdentity"]
+            return f"the operator {holder!r} is at work in this cluster (Lease {meta['namespace']}/{name})"
+    return ""
+
+
+def _held(lease: Manifest, now: datetime) -> bool:
+    spec = lease.get("spec") or {}
+    if not spec.get("holderIdentity") or not spec.get("renewTime"):
+        return False
+    renewed = datetime.fromisoformat(spec["renewTime"])
+    return now - renewed < timedelta(seconds=int(spec.get("leaseDurationSeconds") or 0))

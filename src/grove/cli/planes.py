@@ -120,7 +120,7 @@ async def real_plane(request: RealRequest, kubeconfig: Path) -> AsyncIterator[Pl
         )
 
         async def failed() -> None:
-            await _first(plane.wait(), players.failed())
+            await first(plane.wait(), players.failed())
 
         description = f"Kubernetes {plane.release.version} (real){_up_at(plane.url, request.shape)}"
         yield Plane(str(kubeconfig), plane.url, description, plays_kai=request.kai, failed=failed)
@@ -183,8 +183,8 @@ def _up_at(url: str, shape: "NodeShape") -> str:
     return f" is up at {url} with {plural(shape.nodes, 'node')} of {shape.gpus} GPUs; stop it with Ctrl-C"
 
 
-async def _first(*work: Awaitable[None]) -> None:
-    """Whichever raises first."""
+async def first(*work: Awaitable[None]) -> None:
+    """Until one of them ends, well or not; the others are cancelled."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -155,4 +155,14 @@ async def _each(work: Iterable[Coroutine[None, None, None]]) -> None:
         async with slots:
             await each
 
-    await asyncio.gather(*(one(each) for each in work))
+    all_of_it = list(work)
+    tasks = [asyncio.create_task(one(each)) for each in all_of_it]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for each in all_of_it:
+            # What was never begun would complain that nobody waited for it.
+            each.close()

@@ -9,9 +9,10 @@ import contextlib
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from grove.api import kinds, labels
 from grove.api.clique import PodClique
@@ -21,10 +22,11 @@ from grove.api.pod import Pod
 from grove.cli.connect import connected
 from grove.cli.documents import Document, parse
 from grove.cli.finding import find, scheduler_resources
-from grove.cli.local import configuration, install_crds, local_cluster, require_embedded
+from grove.cli.local import configuration, install_crds, require_embedded
 from grove.cli.loop import stop_on_signals, unless_stopped
 from grove.cli.narrator import GPU, Narrator
 from grove.cli.operating import operator_for, working
+from grove.cli.planes import Plane, RealRequest, embedded_plane, first, real_plane
 from grove.cli.talk import Failed, emit, plural
 from grove.cli.tree import drawn
 from grove.cli.treeview import forest
@@ -32,9 +34,6 @@ from grove.kube.client import Client
 from grove.meta import Key, Manifest, Resource, resource
 from grove.runtime.cache import Cache
 from grove.runtime.store import Foreign
-
-if TYPE_CHECKING:
-    from grove.embedded.cluster import ClusterOptions
 
 NODES: Final = resource("", "v1", "Node", namespaced=False)
 NAMESPACE: Final = "default"
@@ -46,24 +45,30 @@ RACK: Final = "topology.kubernetes.io/rack"
 ZONE: Final = "topology.kubernetes.io/zone"
 
 
-async def show(minor: str, *, force: bool = False) -> None:
+async def show(minor: str, *, real: bool = False, force: bool = False) -> None:
     """The whole demonstration; raises Failed with the reason if a step does not happen."""
     require_embedded()
+    with stop_on_signals() as stop, tempfile.TemporaryDirectory(prefix="grove-demo-") as folder:
+        kubeconfig = Path(folder) / "kubeconfig"
+        await unless_stopped(_show(_plane(minor, kubeconfig, real=real, force=force), minor), stop)
+
+
+def _plane(minor: str, kubeconfig: Path, *, real: bool, force: bool) -> AbstractAsyncContextManager[Plane]:
     from grove.embedded.cluster import ClusterOptions
 
     options = ClusterOptions(kubernetes=minor, nodes=6, gpus=8, zones=2, racks=3, force=force)
-    with stop_on_signals() as stop, tempfile.TemporaryDirectory(prefix="grove-demo-") as folder:
-        await unless_stopped(_show(options, Path(folder) / "kubeconfig"), stop)
+    if real:
+        return real_plane(RealRequest(minor, options.shape, force=force), kubeconfig)
+    return embedded_plane(options, kubeconfig)
 
 
-async def _show(options: "ClusterOptions", kubeconfig: Path) -> None:
+async def _show(plane: AbstractAsyncContextManager[Plane], minor: str) -> None:
     async with contextlib.AsyncExitStack() as stack:
         stage = Stage()
-        cluster = await stack.enter_async_context(local_cluster(options, kubeconfig))
-        operator_side = await stack.enter_async_context(
-            connected(str(kubeconfig), None, manager="grove-operator")
-        )
-        audience = await stack.enter_async_context(connected(str(kubeconfig), None, manager="grove-demo"))
+        cluster = await stack.enter_async_context(plane)
+        kubeconfig = cluster.kubeconfig
+        operator_side = await stack.enter_async_context(connected(kubeconfig, None, manager="grove-operator"))
+        audience = await stack.enter_async_context(connected(kubeconfig, None, manager="grove-demo"))
         await install_crds(audience.client)
         await stage.introduce(audience.client, cluster.url)
         operator = await operator_for(operator_side, configuration())
@@ -72,7 +77,7 @@ async def _show(options: "ClusterOptions", kubeconfig: Path) -> None:
         backends = " and ".join(backend.name for backend in operator.scheduling.registry.enabled)
         stage.tell("operator", f"works through {cluster.url} for the schedulers {backends}")
         await stack.enter_async_context(stage.watching(audience.client))
-        await _play(stage, audience.client, topology=options.kubernetes != "1.35")
+        await first(cluster.failed(), _play(stage, audience.client, topology=minor != "1.35"))
         await stage.until("every set that was accepted is available", stage.seen.settled)
         trees = forest(await find(audience.client, NAMESPACE))
     emit(f"\n{drawn(trees)}")

@@ -238,6 +238,8 @@ async def _serve(
             _point_at(plane)
             await plane.failed()
             return
+        if not plane.ours:
+            await _require_idle(reached, configuration)
         operator = await operator_for(reached, configuration)
         async with working(operator) as task:
             await _watch(plane, operator, task)
@@ -255,6 +257,15 @@ async def _furnish(
     if not plane.ours:
         for line in await lacking(reached.client, configuration):
             say(f"grove: {line}")
+
+
+async def _require_idle(reached: "Reached", configuration: "OperatorConfiguration") -> None:
+    """Two operators would undo each other's work, unless they elect one."""
+    from grove.cli.lacking import at_work
+    from grove.cli.talk import Failed
+
+    if not configuration.leader_election.enabled and (other := await at_work(reached.client)):
+        raise Failed(f"{other}; stop it first, or give a --config with leaderElection.enabled to stand by")
 
 
 async def _watch(plane: "Plane", operator: "Operator", task: "asyncio.Task[None]") -> None:
