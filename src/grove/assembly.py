@@ -19,6 +19,7 @@ from grove.controllers.apply import Applier, Remembers
 from grove.controllers.clique import PODS_BY_OWNER, CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
 from grove.controllers.gang import PODS_BY_GANG, GangReconciler
+from grove.controllers.liveness import Liveness
 from grove.controllers.report import Reporter
 from grove.controllers.scheduling import Scheduling, owner_uids
 from grove.controllers.shell import Shell
@@ -91,7 +92,16 @@ async def assemble(
     await scheduling.discover()
     recorder = Recorder(client, clock, labels.MANAGER, instance=identity.name, metrics=metrics)
     applier = Applier(client)
-    shell = Shell(cache, applier, Reporter(applier, clock), scheduling, recorder, Story(metrics), clock)
+    shell = Shell(
+        cache,
+        applier,
+        Reporter(applier, clock),
+        Liveness(client),
+        scheduling,
+        recorder,
+        Story(metrics),
+        clock,
+    )
     controllers = _controllers(shell, configuration, metrics, rng)
     wakeups.connect(cache, scheduling, dict(controllers))
     probes = configuration.server.health_probes

@@ -49,6 +49,11 @@ class CliqueReconciler:
         if seen is None:
             return DONE
         changes = self.plan(seen)
+        if any(isinstance(change, Create) for change in changes) and not await self.shell.liveness.confirmed(
+            kinds.CLIQUES, seen.clique
+        ):
+            # The cache will hear of its end; until then nothing is created for it.
+            return DONE
         applied = await self.shell.applier.apply(changes, barrier=self.barrier, key=key)
         outcome = await self.report(seen, applied)
         applied.raise_failure()
@@ -60,6 +65,7 @@ class CliqueReconciler:
         clique = cache.store(PodClique).get(key)
         if clique is None or labels.PART_OF not in clique.labels:
             self.shell.reporter.forget(kinds.CLIQUES, key)
+            self.shell.liveness.forget(kinds.CLIQUES, key)
             return None
         pods = cache.store(Pod).index(PODS_BY_OWNER, clique.uid)
         gang = cache.store(PodGang).get(Key(key.namespace, clique.labels.get(labels.POD_GANG, "")))

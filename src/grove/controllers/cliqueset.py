@@ -59,6 +59,10 @@ class CliqueSetReconciler:
             return await self.release(seen.cliqueset)
         verdict = self.judge(seen)
         plan = self.plan(seen, verdict)
+        if any(isinstance(change, Create) for change in plan.changes) and not (
+            await self.shell.liveness.confirmed(kinds.CLIQUESETS, seen.cliqueset)
+        ):
+            return DONE
         applied = await self.shell.applier.apply(plan.changes, barrier=self.barrier, key=key)
         outcome = await self.report(seen, verdict, applied)
         applied.raise_failure()
@@ -71,6 +75,7 @@ class CliqueSetReconciler:
             self._settled.pop(key, None)
             self._judged.pop(key, None)
             self.shell.reporter.forget(kinds.CLIQUESETS, key)
+            self.shell.liveness.forget(kinds.CLIQUESETS, key)
             return None
         owned = str(key)
         name = topology_name(cliqueset)

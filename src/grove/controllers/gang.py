@@ -78,6 +78,10 @@ class GangReconciler:
         if seen is None:
             return DONE
         forward = self.forward(seen)
+        if any(isinstance(change, Apply) for change in forward.changes) and not (
+            await self.shell.liveness.confirmed(kinds.GANGS, seen.gang)
+        ):
+            return DONE
         objects = await self.shell.applier.apply(forward.changes, barrier=self.barrier, key=key)
         failure = forward.failure or next((error for _, error in objects.failures), None)
         referenced = await self.reference(seen, key) if failure is None else None
@@ -91,6 +95,7 @@ class GangReconciler:
         gang = cache.store(PodGang).get(key)
         if gang is None or gang.terminating:
             self.shell.reporter.forget(kinds.GANGS, key)
+            self.shell.liveness.forget(kinds.GANGS, key)
             if gang is not None:
                 self.shell.story.forget(gang.uid)
             return None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from grove.controllers.apply import Applier
+from grove.controllers.liveness import Liveness
 from grove.controllers.report import Reporter
 from grove.controllers.scheduling import Scheduling
 from grove.controllers.story import Story
@@ -13,11 +14,15 @@ from grove.runtime.events import Recorder
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """Reads come from `cache`, writes go through `applier`, statuses through `reporter`."""
+    """Reads come from `cache`, writes go through `applier`, statuses through `reporter`.
+
+    `liveness` is asked before something is created for the same object once more.
+    """
 
     cache: Cache
     applier: Applier
     reporter: Reporter
+    liveness: Liveness
     scheduling: Scheduling
     recorder: Recorder
     story: Story
