@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+
+from scripts import agreement  # noqa: E402
 
 from grove.api import crd_files, reference  # noqa: E402 - the checkout need not be installed
 from grove.embedded import deviations  # noqa: E402
@@ -22,6 +24,7 @@ GENERATORS: Sequence[Generator] = (
     ("src/grove/api/crds", crd_files.files, "*.yaml"),
     ("docs/reference", reference.files, "*.md"),
     ("docs/reference", deviations.files, "*.md"),
+    ("docs/reference", agreement.files, "*.md"),
 )
 
 

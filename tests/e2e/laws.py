@@ -1,0 +1,44 @@
+"""What must hold of everything that was ever seen, whatever broke in between."""
+
+from __future__ import annotations
+
+from tests.e2e.ledger import Seen
+from tests.e2e.scene import Scene, condition_of, gates_of
+
+from grove.api import kinds, labels
+
+
+def assert_no_pod_was_created_twice(scene: Scene) -> None:
+    """One pod for each place in each clique, ever: the story deletes none."""
+    born: dict[tuple[str, str], set[str]] = {}
+    for seen in scene.ledger.of(kinds.PODS):
+        marks = seen.object["metadata"]["labels"]
+        place = marks[labels.POD_CLIQUE], marks[labels.POD_INDEX]
+        born.setdefault(place, set()).add(seen.object["metadata"]["uid"])
+    assert born
+    assert {place: uids for place, uids in born.items() if len(uids) != 1} == {}
+
+
+def assert_gates_opened_on_whole_gangs_only(scene: Scene, gang: str, pods: int) -> None:
+    """When the first gate of the gang opened, all its pods existed and it was Initialized."""
+    states = [each for each in scene.ledger.of(kinds.PODS) if _gang_of(each) == gang]
+    opened = [each for each in states if not each.missed and not gates_of(each.object)]
+    assert opened, f"no gate of {gang} was seen opening"
+    # What a list found after a gap was there before, nobody knows since when.
+    born: dict[str, int] = {}
+    for each in states:
+        born.setdefault(each.object["metadata"]["uid"], 0 if each.missed else each.version)
+    first = opened[0].version
+    assert len([version for version in born.values() if version <= first]) >= pods
+    whole = scene.ledger.first(
+        kinds.GANGS,
+        lambda item: (
+            item["metadata"]["name"] == gang and condition_of(item, "Initialized").get("status") == "True"
+        ),
+    )
+    assert whole is not None
+    assert whole.missed or whole.version < first
+
+
+def _gang_of(seen: Seen) -> str:
+    return str(seen.object["metadata"]["labels"].get(labels.POD_GANG, ""))

@@ -1,0 +1,281 @@
+"""A real control plane with everything that a cluster has besides: CRDs, permissions, nodes that play, operators.
+
+One per Kubernetes minor, started once; each story gets a namespace of its own and leaves nothing behind. The
+operator comes over HTTPS as the service account that `deploy/rbac.yaml` describes, with what that file allows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import yaml
+from tests.e2e.ledger import Ledger
+from tests.e2e.scene import NAMESPACES, NODES, Scene, resources_of
+
+from grove.api import kinds
+from grove.api.config import OperatorConfiguration, load
+from grove.api.crd import definitions
+from grove.assembly import Identity, Operator, assemble
+from grove.embedded.actors.kubelet import Kubelet
+from grove.embedded.actors.nodes import NodeKeeper, NodeOptions
+from grove.embedded.clock import SystemClock
+from grove.embedded.remote import RemoteClient, address_from
+from grove.errors import ApiError, NotFound
+from grove.kube import config
+from grove.kube.client import Client
+from grove.kube.limiter import Limiter
+from grove.kube.transport import HttpTransport
+from grove.meta import Key, Manifest, Resource, resource
+from grove.real import Options, RealControlPlane
+from grove.real.versions import CONTROLLER_MANAGER
+
+CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
+ACCOUNTS: Final = resource("", "v1", "ServiceAccount")
+LEASES: Final = resource("coordination.k8s.io", "v1", "Lease")
+DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
+SYSTEM: Final = "grove-system"
+OPERATOR: Final = f"system:serviceaccount:{SYSTEM}:grove-operator"
+OPERATOR_GROUPS: Final = (
+    "system:serviceaccounts",
+    f"system:serviceaccounts:{SYSTEM}",
+    "system:authenticated",
+)
+
+CONFIGURATION: Final = """
+apiVersion: operator.config.grove.io/v1alpha1
+kind: OperatorConfiguration
+topologyAwareScheduling: {enabled: true}
+scheduler:
+  profiles: [{name: default-scheduler}]
+"""
+LEADING: Final = (
+    CONFIGURATION
+    + f"""
+leaderElection: {{enabled: true, resourceNamespace: {SYSTEM}, leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 500ms}}
+"""
+)
+
+
+@dataclass
+class Running:
+    """An operator at work in this process."""
+
+    operator: Operator
+    transport: HttpTransport
+    task: asyncio.Task[None]
+
+    @classmethod
+    def of(cls, operator: Operator, transport: HttpTransport) -> Running:
+        return cls(operator, transport, asyncio.create_task(operator.manager.run(), name="operator"))
+
+    async def kill(self) -> None:
+        """End it as SIGKILL does: its connections break first, so nothing of it reaches the API any more."""
+        await self.transport.close()
+        for controller in self.operator.controllers.values():
+            controller.hurry()
+        self.task.cancel()
+        await asyncio.wait({self.task})
+        if not self.task.cancelled():
+            self.task.exception()
+
+
+class RealWorld:
+    """The control plane of one minor, prepared."""
+
+    def __init__(self, minor: str, options: Options | None = None) -> None:
+        self.minor = minor
+        self.control = RealControlPlane(replace(options or Options(), minor=minor, say=lambda _: None))
+        self._count = 0
+
+    async def start(self) -> None:
+        await self.control.start()
+        try:
+            self.admin = self.client(self.control.kubeconfig())
+            await self._prepare()
+            self._actors = RemoteClient(address_from(self.control.kubeconfig()), agent="nodes")
+            clock = SystemClock()
+            keeper = NodeKeeper(self._actors, clock, options=NodeOptions(heartbeat_seconds=0))
+            self._tasks = [
+                asyncio.create_task(Kubelet(self._actors, clock).run(), name="kubelets"),
+                asyncio.create_task(keeper.run(), name="nodes"),
+            ]
+        except BaseException:
+            await self.control.stop()
+            raise
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._actors.close()
+        await self.admin.close()
+        await self.control.stop()
+
+    def client(self, kubeconfig: Path) -> Client:
+        transport = HttpTransport(config.load(str(kubeconfig)))
+        return Client(transport, limiter=Limiter.off(), field_manager="kubectl-edit")
+
+    async def _prepare(self) -> None:
+        """Our CRDs, which a real API server must accept and establish; then the shipped permissions."""
+        for crd in definitions():
+            await self.admin.apply(CRDS, crd, field_manager="kubectl")
+        for crd in definitions():
+            await wait_for(self.admin, CRDS, Key("", crd["metadata"]["name"]), _established)
+        # Its garbage collector would look for new kinds after half a minute only.
+        await self.control.restart(CONTROLLER_MANAGER)
+        for name in ("namespace.yaml", "rbac.yaml"):
+            for manifest in yaml.safe_load_all((DEPLOY / name).read_text(encoding="utf-8")):
+                await self.create(manifest)
+
+    async def create(self, manifest: Manifest) -> None:
+        """Any object, as the administrator."""
+        group, _, version = str(manifest["apiVersion"]).rpartition("/")
+        namespaced = "namespace" in manifest["metadata"]
+        await self.admin.create(
+            resource(group, version, str(manifest["kind"]), namespaced=namespaced), manifest
+        )
+
+    async def operator(
+        self,
+        configuration: str = CONFIGURATION,
+        *,
+        user: str = OPERATOR,
+        groups: Sequence[str] = OPERATOR_GROUPS,
+        identity: str = "one",
+        wait: bool = True,
+    ) -> Running:
+        """An operator over HTTPS; returns when its controllers work, or with `wait=False` when it is wired."""
+        transport = HttpTransport(config.load(str(self.control.kubeconfig_for(user, groups))))
+        operator = await assemble(
+            Client(transport, limiter=Limiter.off()),
+            loaded(configuration),
+            rng=random.Random(1),
+            identity=Identity(identity, SYSTEM),
+            health=False,
+        )
+        running = Running.of(operator, transport)
+        if wait:
+            await working(running)
+        return running
+
+    @asynccontextmanager
+    async def act(self, name: str, *, operator: bool = True, patience: float = 20.0) -> AsyncIterator[Act]:
+        """A namespace with an operator; both gone, with all that was made, when the block is left."""
+        self._count += 1
+        namespace = f"{name}-{self._count}"
+        await self.admin.create(
+            NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        )
+        # Pods can be created once their service account is there.
+        await wait_for(self.admin, ACCOUNTS, Key(namespace, "default"), lambda _: True)
+        served = (await self.admin.discover()).served
+        followed = [
+            each for each in resources_of(self.minor) if each.plural in served.get(each.api_version, ())
+        ]
+        async with Ledger(self.admin, *followed, namespace=namespace) as ledger:
+            scene = Scene(self.minor, namespace, self.admin, ledger, patience)
+            act = Act(self, scene)
+            try:
+                if operator:
+                    await act.start_operator()
+                yield act
+            except BaseException:
+                with suppress(AssertionError, ApiError):
+                    await self._clear(act)
+                raise
+            await self._clear(act)
+
+    async def _clear(self, act: Act) -> None:
+        scene = act.scene
+        for each in scene.ledger.all(kinds.CLIQUESETS):
+            await scene.delete(kinds.CLIQUESETS, each["metadata"]["name"])
+        try:
+            if act.operators:
+                await scene.until(lambda: not scene.ledger.all(kinds.PODS), "the pods are gone")
+        finally:
+            for running in act.operators:
+                await running.kill()
+            for of, name in scene.made:
+                await scene.delete(of, name)
+            await scene.delete(NAMESPACES, scene.namespace)
+        for of, name in scene.made:
+            if of == NODES:
+                await wait_gone(self.admin, of, Key("", name))
+
+
+@dataclass
+class Act:
+    """One story on a real control plane: the scene, and operators that come and go."""
+
+    world: RealWorld
+    scene: Scene
+    operators: list[Running] = field(default_factory=list)
+
+    async def start_operator(self, configuration: str = CONFIGURATION, *, identity: str = "one") -> Running:
+        running = await self.world.operator(configuration, identity=identity)
+        self.operators.append(running)
+        return running
+
+    async def kill_operator(self) -> None:
+        await self.operators.pop(0).kill()
+
+
+def loaded(configuration: str) -> OperatorConfiguration:
+    return load(configuration)
+
+
+async def working(running: Running) -> None:
+    """Returns when the controllers work; raises why they never will."""
+    sign = asyncio.create_task(running.operator.manager.working.wait())
+    async with asyncio.timeout(30):
+        await asyncio.wait({running.task, sign}, return_when=asyncio.FIRST_COMPLETED)
+    sign.cancel()
+    if running.task.done():
+        running.task.result()
+
+
+async def wait_for(
+    client: Client, of: Resource, key: Key, holds: Callable[[Manifest], bool], *, seconds: float = 20
+) -> None:
+    """Returns when an object exists and something holds of it, told by a watch."""
+    async with asyncio.timeout(seconds):
+        fields = f"metadata.name={key.name}"
+        listing = await client.list(of, type=dict, namespace=key.namespace, fields=fields)
+        if any(holds(item) for item in listing.items):
+            return
+        version = listing.resource_version
+        async for event in client.watch(
+            of, type=dict, namespace=key.namespace, fields=fields, resource_version=version
+        ):
+            if event.type in ("ADDED", "MODIFIED") and holds(event.object):
+                return
+
+
+async def wait_gone(client: Client, of: Resource, key: Key, *, seconds: float = 20) -> None:
+    """Returns when an object does not exist (any more)."""
+    async with asyncio.timeout(seconds):
+        try:
+            found = await client.get(of, key, type=dict)
+        except NotFound:
+            return
+        with suppress(ApiError):
+            async for event in client.watch(
+                of,
+                type=dict,
+                namespace=key.namespace,
+                fields=f"metadata.name={key.name}",
+                resource_version=found["metadata"]["resourceVersion"],
+            ):
+                if event.type == "DELETED":
+                    return
+
+
+def _established(crd: Manifest) -> bool:
+    conditions = (crd.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
