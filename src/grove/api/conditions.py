@@ -32,8 +32,11 @@ SCHEDULER_TOPOLOGY_DRIFT: Final = "SchedulerTopologyDrift"
 # Reasons ------------------------------------------------------------------------------------------
 PODS_CREATION_PENDING: Final = "PodGangPodsCreationPending"
 PODS_CREATED: Final = "PodGangPodsCreated"
-GANG_SCHEDULED: Final = "GangScheduled"
-GANG_NOT_SCHEDULED: Final = "GangNotScheduled"
+GANG_PLACED: Final = "Scheduled"
+WAITING_FOR_PODS: Final = "WaitingForPods"
+SCHEDULING_GATED: Final = "SchedulingGated"
+WAITING_FOR_SCHEDULER: Final = "WaitingForScheduler"
+SCHEDULER_ERROR: Final = "SchedulerError"
 UNSCHEDULABLE: Final = "Unschedulable"
 PRECONDITION_MISSING: Final = "PreconditionMissing"
 SYNC_FAILED: Final = "SyncFailed"
@@ -41,15 +44,10 @@ SCALED_BELOW_MINIMUM: Final = "ScaledBelowMinimum"
 ALL_PODS_READY: Final = "AllPodsReady"
 PODS_NOT_READY: Final = "PodsNotReady"
 PODS_FAILING: Final = "PodsFailing"
-PODS_HEALTHY: Final = "PodsHealthy"
-TERMINATION_DELAY_EXPIRED: Final = "TerminationDelayExpired"
 PREEMPTED: Final = "PreemptedByScheduler"
 FIELD_OWNED_BY_OTHER: Final = "FieldOwnedByOther"
-NO_CONFLICT: Final = "NoConflict"
 NO_GANG_API: Final = "NoGangAPI"
-GANG_API_SERVED: Final = "GangAPIServed"
 CANNOT_EXPRESS: Final = "CannotExpress"
-NOTHING_LOST: Final = "NothingLost"
 
 VALID: Final = "Valid"
 INVALID: Final = "Invalid"
@@ -99,45 +97,51 @@ TABLE: Final[tuple[Entry, ...]] = (
         SCHEDULED,
         "The scheduler has placed the pods that the gang cannot do without; if not, the message says why.",
         (
-            GANG_SCHEDULED,
-            GANG_NOT_SCHEDULED,
+            GANG_PLACED,
+            WAITING_FOR_PODS,
+            SCHEDULING_GATED,
+            WAITING_FOR_SCHEDULER,
             UNSCHEDULABLE,
+            SCHEDULER_ERROR,
+            SCALED_BELOW_MINIMUM,
             PRECONDITION_MISSING,
             SYNC_FAILED,
-            SCALED_BELOW_MINIMUM,
+            BACKEND_NOT_ENABLED,
+            UNSUPPORTED,
+            OWNERSHIP_CONFLICT,
         ),
     ),
     Entry("PodGang", READY, "Enough pods of every podgroup are ready.", (ALL_PODS_READY, PODS_NOT_READY)),
-    Entry("PodGang", UNHEALTHY, "Pods that the gang cannot do without fail.", (PODS_FAILING, PODS_HEALTHY)),
+    Entry("PodGang", UNHEALTHY, "Pods that the gang cannot do without fail.", (PODS_FAILING,)),
     Entry(
         "PodGang",
         DISRUPTION_TARGET,
         "The gang is about to be ended or moved.",
-        (TERMINATION_DELAY_EXPIRED, PREEMPTED),
+        (PREEMPTED,),
     ),
     Entry(
         "PodGang",
         OWNERSHIP_CONFLICT,
         "Somebody else writes a field of the scheduler's object that Grove needs; the message names both.",
-        (FIELD_OWNED_BY_OTHER, NO_CONFLICT),
+        (FIELD_OWNED_BY_OTHER,),
     ),
     Entry(
         "PodGang",
         GANG_GUARANTEE,
         "The scheduler places the gang all or nothing; False where the cluster serves no gang API.",
-        (GANG_API_SERVED, NO_GANG_API),
+        (NO_GANG_API,),
     ),
     Entry(
         "PodGang",
         TRANSLATION_LOSS,
         "The scheduler cannot express something that the gang prefers; the message lists it.",
-        (CANNOT_EXPRESS, NOTHING_LOST),
+        (CANNOT_EXPRESS,),
     ),
     Entry(
         "PodCliqueSet",
         ACCEPTED,
         "The set is valid and an enabled scheduler backend can carry it out.",
-        (VALID, INVALID, BACKEND_NOT_ENABLED, UNSUPPORTED),
+        (VALID, INVALID, BACKEND_NOT_ENABLED, UNSUPPORTED, TOPOLOGY_LEVELS_UNAVAILABLE),
     ),
     Entry(
         "PodCliqueSet",
