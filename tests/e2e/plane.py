@@ -33,7 +33,7 @@ from grove.kube.limiter import Limiter
 from grove.kube.transport import HttpTransport
 from grove.meta import Key, Manifest, Resource, resource
 from grove.real import Options, RealControlPlane
-from grove.real.versions import CONTROLLER_MANAGER
+from grove.real.versions import APISERVER, CONTROLLER_MANAGER
 
 CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
 ACCOUNTS: Final = resource("", "v1", "ServiceAccount")
@@ -46,6 +46,9 @@ OPERATOR_GROUPS: Final = (
     f"system:serviceaccounts:{SYSTEM}",
     "system:authenticated",
 )
+
+#: As on OpenShift: whoever names an owner must be allowed to hold back its deletion.
+STRICT: Final = {APISERVER: ("--enable-admission-plugins=OwnerReferencesPermissionEnforcement",)}
 
 CONFIGURATION: Final = """
 apiVersion: operator.config.grove.io/v1alpha1
@@ -90,7 +93,8 @@ class RealWorld:
 
     def __init__(self, minor: str, options: Options | None = None) -> None:
         self.minor = minor
-        self.control = RealControlPlane(replace(options or Options(), minor=minor, say=lambda _: None))
+        chosen = replace(options or Options(), minor=minor, arguments=STRICT, say=lambda _: None)
+        self.control = RealControlPlane(chosen)
         self._count = 0
 
     async def start(self) -> None:

@@ -76,8 +76,9 @@ async def operator_as(act: Act, user: str, rules: list[Manifest]) -> Running:
     [
         ("create", "pods", "pods (create)"),
         ("patch", "podgangs/status", "podgangs.scheduler.grove.io/status (patch)"),
+        ("update", "podgangs/finalizers", "podgangs.scheduler.grove.io/finalizers (update)"),
     ],
-    ids=["pods", "podgangs/status"],
+    ids=["pods", "podgangs/status", "podgangs/finalizers"],
 )
 def test_a_permission_less_is_named_by_the_operator(plane: Plane, verb: str, target: str, named: str) -> None:
     async def story(act: Act) -> None:

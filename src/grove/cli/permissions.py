@@ -65,10 +65,16 @@ def needed(
         (kinds.SERVICES, _OWN),
         (EVENTS, ("create", "patch")),
     ]
-    verbs += [(each, _OWN) for each in scheduler_objects]
+    written = list(scheduler_objects)
+    verbs += [(each, _OWN) for each in written]
     needs = [Need(verb, each) for each, listed in verbs for verb in listed]
     told = (kinds.CLIQUESETS, kinds.CLIQUES, kinds.GANGS, kinds.TOPOLOGY_BINDINGS)
     needs += [Need("patch", each, "status") for each in told]
+    # Some clusters (OpenShift does) let only those name an owner who may also hold back its deletion.
+    owners = [kinds.CLIQUESETS, kinds.CLIQUES, kinds.GANGS]
+    if not all(each.namespaced for each in written):
+        owners.append(kinds.TOPOLOGY_BINDINGS)
+    needs += [Need("update", each, "finalizers") for each in owners]
     if configuration.leader_election.enabled:
         where = configuration.leader_election.resource_namespace or namespace
         needs += [Need(verb, LEASES, namespace=where) for verb in ("get", "create", "update")]
