@@ -10,7 +10,16 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from grove.errors import AlreadyExists, Conflict, GroveError, Invalid, NotFound
+from grove.errors import (
+    AlreadyExists,
+    Conflict,
+    GroveError,
+    Invalid,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+)
 from grove.kube.client import Client, Written
 from grove.meta import Key, Object, Resource, manifest_key
 from grove.plan.changes import Apply, Change, Create, Delete, JsonPatch, Patch
@@ -71,6 +80,12 @@ class Applied:
         """Raise the first failure, if there was one."""
         if self.failures:
             raise self.failures[0][1]
+
+    @property
+    def refusals(self) -> list[tuple[Change, GroveError]]:
+        """The failures that are worth telling: a race or an outage is simply tried again."""
+        passing = (Conflict, ServerError, TooManyRequests, Unreachable)
+        return [failure for failure in self.failures if not isinstance(failure[1], passing)]
 
     def count(self, kind: type[Change], resource: Resource) -> int:
         """How many changes of this kind to this resource took effect."""

@@ -107,12 +107,12 @@ class CliqueReconciler:
         status = desired_clique_status(clique, seen.pods, now=now)
         status["lastErrors"] = _last_errors(clique, applied, timestamp(now)) or None
         reported = await self.shell.reporter.report(
-            kinds.CLIQUES, clique, status, barrier=self.barrier, urgent=bool(applied.failures)
+            kinds.CLIQUES, clique, status, barrier=self.barrier, urgent=bool(applied.refusals)
         )
         if seen.gang is not None and applied.count(JsonPatch, kinds.PODS):
             self.shell.story.gates_opened(seen.gang, now)
-        if applied.failures:
-            self.shell.recorder.send(events.pods_failed(clique, failures_text(applied.failures)))
+        if applied.refusals:
+            self.shell.recorder.send(events.pods_failed(clique, failures_text(applied.refusals)))
         return reported.outcome
 
 
@@ -129,7 +129,7 @@ def _last_errors(clique: PodClique, applied: Applied, now: str) -> list[Manifest
     """Failures as clients of the incumbent read them; the time stays while the failure does."""
     known = {(error.code, error.description): error.observed_at for error in clique.status.last_errors}
     errors: dict[tuple[str, str], Manifest] = {}
-    for _, failure in applied.failures:
+    for _, failure in applied.refusals:
         identity = (failure.code, str(failure))
         errors[identity] = {
             "code": identity[0],

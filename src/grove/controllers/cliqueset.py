@@ -179,8 +179,8 @@ class CliqueSetReconciler:
             recorder.send(events.children_written(cliqueset, f"created {created}"))
         if removed := _counted(applied, Delete):
             recorder.send(events.children_removed(cliqueset, f"removed {removed}"))
-        if applied.failures:
-            recorder.send(events.children_failed(cliqueset, failures_text(applied.failures)))
+        if applied.refusals:
+            recorder.send(events.children_failed(cliqueset, failures_text(applied.refusals)))
 
 
 def _counted(applied: Applied, kind: type[Change]) -> str:

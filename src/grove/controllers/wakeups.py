@@ -18,6 +18,7 @@ from grove.api.service import Service
 from grove.api.topology import ClusterTopologyBinding
 from grove.controllers.scheduling import Scheduling, gang_key
 from grove.meta import Key, Object, Resource, find_condition
+from grove.plan.conditions import Reporting
 from grove.plan.gangs import topology_name
 from grove.runtime.cache import Cache
 from grove.runtime.store import Foreign
@@ -29,6 +30,7 @@ TOPOLOGY = "topology"
 
 #: How long a flood is gathered: so much for each object in it, at most so much.
 _SECONDS_LEAST = 0.01
+_A_MOMENT_SECONDS = 0.2
 _SECONDS_EACH = 0.0002
 _SECONDS_MOST = 0.5
 #: Looking at a set takes time for each of its gangs, so the pauses in between grow likewise.
@@ -49,6 +51,10 @@ class Wakeable(Protocol):
 
 def at_once(key: Key, cache: Cache) -> float:
     return 0.0
+
+
+def in_a_moment(key: Key, cache: Cache) -> float:
+    return _A_MOMENT_SECONDS
 
 
 def with_its_pods(key: Key, cache: Cache) -> float:
@@ -120,6 +126,10 @@ def clique_stands(old: PodClique, new: PodClique) -> bool:
     return old.status != new.status or wanted(old, new)
 
 
+def says_otherwise(old: Reporting, new: Reporting) -> bool:
+    return old.status != new.status
+
+
 def clique_counts(old: PodClique, new: PodClique) -> bool:
     """What a gang must know of its cliques: how many pods they want, and what keeps them from it."""
     return (
@@ -174,6 +184,11 @@ TABLE: tuple[Wakeup, ...] = (
     Wakeup(kinds.CLIQUES, PodClique, clique_counts, GANG, its_gang),
     Wakeup(kinds.PODS, Pod, any_change, GANG, its_gang, with_its_pods),
     Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, wanted, TOPOLOGY, itself),
+    # A status write whose answer was lost took effect all the same: when it shows, look whether it holds.
+    Wakeup(kinds.CLIQUESETS, PodCliqueSet, says_otherwise, CLIQUESET, itself, in_a_moment),
+    Wakeup(kinds.CLIQUES, PodClique, says_otherwise, CLIQUE, itself, in_a_moment),
+    Wakeup(kinds.GANGS, PodGang, says_otherwise, GANG, itself, in_a_moment),
+    Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, says_otherwise, TOPOLOGY, itself, in_a_moment),
 )
 
 
