@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 SHARED ?= ../shared
 MINORS ?= 1.35,1.36,1.37
 
-.PHONY: help setup setup-dev demo test check format generate compat bench real e2e lock clean
+.PHONY: help setup setup-dev demo test check format generate compat bench real e2e contract lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ real: setup ## Install real control planes (etcd, Kubernetes) for the tests that
 
 e2e: setup-dev ## Gangs, faults and permissions on real control planes (after `make real`); MINORS=1.36 for one, RECORD=1 to record
 	@GROVE_E2E_MINORS="$(MINORS)" $(BIN)/python -m pytest -n 0 -rs -m real $(if $(RECORD),--record) tests/e2e
+
+contract: setup-dev ## The API contract suite on real control planes (after `make real`); MINORS=1.36 for one
+	@$(BIN)/python scripts/contract_real.py "$(MINORS)"
 
 lock: ## Pin the dependencies anew (needs the package index)
 	@bash scripts/lock.sh
