@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pytest
-from tests.e2e.plane import Act, RealWorld
 
-from grove.real import MINORS, Locator, NotInstalled
+pytest.register_assert_rewrite("tests.e2e.audit", "tests.e2e.laws", "tests.e2e.scenarios")
+
+from tests.e2e.plane import Act, RealWorld  # noqa: E402 - after the line above, which must come first
+
+from grove.real import MINORS, Locator, NotInstalled  # noqa: E402
 
 ASKED = "GROVE_E2E_MINORS"
 T = TypeVar("T")

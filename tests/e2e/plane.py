@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import yaml
+from tests.e2e.audit import Audit
 from tests.e2e.ledger import Ledger
 from tests.e2e.scene import NAMESPACES, NODES, Scene, resources_of
 
@@ -48,7 +50,7 @@ OPERATOR_GROUPS: Final = (
 )
 
 #: As on OpenShift: whoever names an owner must be allowed to hold back its deletion.
-STRICT: Final = {APISERVER: ("--enable-admission-plugins=OwnerReferencesPermissionEnforcement",)}
+STRICT: Final = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
 
 CONFIGURATION: Final = """
 apiVersion: operator.config.grove.io/v1alpha1
@@ -93,7 +95,10 @@ class RealWorld:
 
     def __init__(self, minor: str, options: Options | None = None) -> None:
         self.minor = minor
-        chosen = replace(options or Options(), minor=minor, arguments=STRICT, say=lambda _: None)
+        self._folder = tempfile.TemporaryDirectory(prefix="grove-e2e-")
+        self.audit = Audit(Path(self._folder.name))
+        arguments = {APISERVER: (STRICT, *self.audit.arguments())}
+        chosen = replace(options or Options(), minor=minor, arguments=arguments, say=lambda _: None)
         self.control = RealControlPlane(chosen)
         self._count = 0
 
@@ -120,6 +125,7 @@ class RealWorld:
         await self._actors.close()
         await self.admin.close()
         await self.control.stop()
+        self._folder.cleanup()
 
     def client(self, kubeconfig: Path) -> Client:
         transport = HttpTransport(config.load(str(kubeconfig)))

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.e2e.audit import assert_no_gate_opened_early
 from tests.e2e.conftest import Plane
 from tests.e2e.laws import assert_gates_opened_on_whole_gangs_only, assert_no_pod_was_created_twice
 from tests.e2e.plane import CONFIGURATION, LEADING, LEASES, OPERATOR, OPERATOR_GROUPS, SYSTEM, Act, RealWorld
@@ -30,11 +31,13 @@ async def two_gangs(scene: Scene) -> None:
     await scene.apply(train(role("worker", 2), role("leader", 1), replicas=2))
 
 
-async def end_well(scene: Scene) -> None:
+async def end_well(act: Act) -> None:
     """Both gangs run, and nothing was done that must not be done."""
+    scene = act.scene
     for gang in ("train-0", "train-1"):
         await scene.until(lambda gang=gang: scene.running(gang, 3), f"{gang} runs", seconds=40)  # type: ignore[misc]
         assert_gates_opened_on_whole_gangs_only(scene, gang, 3)
+        assert_no_gate_opened_early(act.world.audit, scene.namespace, gang, 3)
     assert_no_pod_was_created_twice(scene)
     assert len(scene.ledger.all(kinds.PODS)) == 6
 
@@ -48,7 +51,7 @@ def test_an_api_server_that_restarts_in_mid_flow_costs_nothing(plane: Plane) -> 
         await two_gangs(act.scene)
         await until_seen(act.scene, 8)
         await act.world.control.restart(APISERVER)
-        await end_well(act.scene)
+        await end_well(act)
         assert not act.operators[0].task.done()
 
     plane.play("restart", story)
@@ -58,7 +61,7 @@ def test_watches_whose_versions_are_forgotten_are_begun_anew(plane: Plane) -> No
     async def story(act: Act) -> None:
         scene, control = act.scene, act.world.control
         await two_gangs(scene)
-        await end_well(scene)
+        await end_well(act)
         await control.kill(APISERVER)
         await control.restart(APISERVER)
         await control.compact()
@@ -86,7 +89,7 @@ def test_a_scheduler_that_comes_late_finds_everything_in_place(plane: Plane) -> 
         )
         assert act.scene.bound() == 0
         await act.world.control.restart(SCHEDULER)
-        await end_well(act.scene)
+        await end_well(act)
 
     plane.play("scheduler", story)
 
@@ -100,7 +103,7 @@ def test_an_operator_killed_anywhere_is_followed_by_one_that_ends_the_work(
         await until_seen(act.scene, changes)
         await act.kill_operator()
         await act.start_operator()
-        await end_well(act.scene)
+        await end_well(act)
 
     plane.play("killed", story)
 
@@ -113,7 +116,7 @@ def test_a_process_that_is_killed_is_followed_by_one_that_ends_the_work(plane: P
             first.send_signal(signal.SIGKILL)
             assert await first.wait() == -signal.SIGKILL
         async with process(act.world, tmp_path) as second:
-            await end_well(act.scene)
+            await end_well(act)
             second.send_signal(signal.SIGTERM)
             assert await second.wait() == 0
         await act.start_operator()
@@ -131,7 +134,7 @@ def test_of_two_operators_one_works_and_the_other_takes_over(plane: Plane) -> No
         assert not standby.operator.manager.working.is_set()
         await leader.kill()
         act.operators.remove(leader)
-        await end_well(act.scene)
+        await end_well(act)
         lease = await act.world.admin.get(LEASES, Key(SYSTEM, "grove-operator-leader-election"), type=dict)
         assert lease["spec"]["holderIdentity"].startswith("second")
 

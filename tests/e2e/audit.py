@@ -1,0 +1,98 @@
+"""What the API server itself wrote down of every write: the one history that survives its own restart.
+
+A watch that breaks leaves a gap; the audit log does not. Versions in it are those of the answers, so that
+writes of different kinds are in one order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from grove.api import labels
+from grove.meta import Manifest
+
+POLICY: Final = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {
+            "level": "RequestResponse",
+            "verbs": ["create", "patch"],
+            "resources": [
+                {"group": "", "resources": ["pods"]},
+                {"group": "scheduler.grove.io", "resources": ["podgangs", "podgangs/status"]},
+            ],
+        },
+        {"level": "None"},
+    ],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The audit log of one API server."""
+
+    folder: Path
+
+    def arguments(self) -> tuple[str, ...]:
+        """What makes an API server write it."""
+        policy = self.folder / "policy.json"
+        policy.write_text(json.dumps(POLICY), encoding="utf-8")
+        return f"--audit-policy-file={policy}", f"--audit-log-path={self._log}", "--audit-log-mode=blocking"
+
+    def writes(self, namespace: str, resource: str, subresource: str = "") -> Iterator[tuple[int, Manifest]]:
+        """The writes that succeeded, each with the version that it led to."""
+        for line in self._log.read_text(encoding="utf-8").splitlines():
+            entry: Manifest = json.loads(line)
+            target, status = entry.get("objectRef") or {}, entry.get("responseStatus") or {}
+            where = target.get("namespace"), target.get("resource"), target.get("subresource", "")
+            if where == (namespace, resource, subresource) and status.get("code") in (200, 201):
+                version = (entry.get("responseObject") or {}).get("metadata", {}).get("resourceVersion")
+                if version:
+                    yield int(version), entry
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "audit.log"
+
+
+def assert_no_gate_opened_early(audit: Audit, namespace: str, gang: str, pods: int) -> None:
+    """No pod of the gang was created after one of its gates opened, and the gang was Initialized before."""
+    born: dict[str, int] = {}
+    opened: list[int] = []
+    for version, entry in audit.writes(namespace, "pods"):
+        request = entry.get("requestObject")
+        if entry["verb"] == "create" and isinstance(request, dict):
+            if request["metadata"]["labels"].get(labels.POD_GANG) == gang:
+                born[entry["responseObject"]["metadata"]["name"]] = version
+        elif _opens(request) and entry["objectRef"]["name"] in born:
+            opened.append(version)
+    initialized = [
+        version
+        for version, entry in audit.writes(namespace, "podgangs", "status")
+        if entry["objectRef"]["name"] == gang and _initializes(entry.get("requestObject"))
+    ]
+    assert len(born) == pods, born
+    assert len(opened) == pods, opened
+    assert initialized, f"{gang} was never told to be Initialized"
+    assert max(born.values()) < min(opened)
+    assert min(initialized) < min(opened)
+
+
+def _opens(patch: object) -> bool:
+    """Whether a JSON patch takes a scheduling gate away."""
+    return isinstance(patch, list) and any(
+        step.get("op") == "remove" and step.get("path", "").startswith("/spec/schedulingGates")
+        for step in patch
+    )
+
+
+def _initializes(patch: object) -> bool:
+    status = patch.get("status") if isinstance(patch, dict) else None
+    listed = (status or {}).get("conditions") or ()
+    return any(each.get("type") == "Initialized" and each.get("status") == "True" for each in listed)
