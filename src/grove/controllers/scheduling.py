@@ -54,6 +54,8 @@ class Scheduling:
         self._client = client
         self._cache = cache
         self._known: set[Resource] = set()
+        #: A probe was not allowed: what it asked about is unknown, and asked again.
+        self._unsure = False
         self._selections: dict[str, tuple[object, Selection]] = {}
         self._counter = metrics.counter(
             "grove_backend_selections_total",
@@ -144,13 +146,18 @@ class Scheduling:
         discovery = await self._client.discover()
         version = await self._client.version()
         served = {group: frozenset(plurals) for group, plurals in discovery.served.items()}
-        if served == self.cluster.served and version.git_version == self.cluster.version:
+        same = served == self.cluster.served and version.git_version == self.cluster.version
+        if same and not self._unsure:
             return False
-        self.cluster = Cluster(served, frozenset(), version.git_version)
+        self._unsure = False
+        bare = Cluster(served, frozenset(), version.git_version)
         fields: set[str] = set()
         for backend in self.registry.enabled:
-            fields |= await self._probe(backend)
-        self.cluster = Cluster(served, frozenset(fields), version.git_version)
+            fields |= await self._probe(backend, bare)
+        # In one step: whoever looks meanwhile must not take a field that is not probed yet for missing.
+        before, self.cluster = self.cluster, Cluster(served, frozenset(fields), version.git_version)
+        if self.cluster == before:
+            return False
         self._watch_objects()
         log.info(
             "cluster discovered",
@@ -162,9 +169,9 @@ class Scheduling:
         )
         return True
 
-    async def _probe(self, backend: Backend) -> set[str]:
+    async def _probe(self, backend: Backend, cluster: Cluster) -> set[str]:
         """Which optional fields the server keeps, by dry run; and which fields the CRDs declare."""
-        context = self.context(backend)
+        context = Context(cluster, self._configs.get(backend.name, {}))
         facts: set[str] = set()
         if isinstance(backend, Probing):
             for probe in backend.probes(context):
@@ -179,7 +186,15 @@ class Scheduling:
         manifest["metadata"] = {"namespace": _PROBE_NAMESPACE, **manifest.get("metadata", {})}
         try:
             return await self._client.create(probe.resource, manifest, type=dict, dry_run=True, strict=True)
-        except (BadRequest, Forbidden, Invalid, NotFound) as refusal:
+        except Forbidden as refusal:
+            # We may not ask, or the API server has just started and does not know the roles yet.
+            self._unsure = True
+            log.warning(
+                "cannot find out what the scheduler's objects can say, asking again later",
+                extra={"resource": str(probe.resource), "error": str(refusal)},
+            )
+            return None
+        except (BadRequest, Invalid, NotFound) as refusal:
             # Only a considered "no" counts: an outage must not pass for a missing feature.
             log.debug("probe refused", extra={"resource": str(probe.resource), "error": str(refusal)})
             return None
