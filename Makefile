@@ -11,6 +11,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 MINORS ?= 1.35,1.36,1.37
+CONTROL_PLANE ?= embedded
+KUBERNETES ?= 1.36
 
 .PHONY: help setup setup-dev demo test check format generate compat bench real e2e contract lock clean
 
@@ -57,8 +59,8 @@ compat: setup-dev ## Check against the data in ../shared (samples, upstream CRDs
 	@if [ -d "$(SHARED)/data" ]; then GROVE_SHARED="$(SHARED)" $(BIN)/python -m pytest -m compat tests; \
 	else echo "make compat: $(SHARED)/data is not there, so nothing was compared; this is fine in a plain clone."; fi
 
-bench: setup ## Measure apply -> running at 100, 1000 and 5000 pods; writes bench/results.json
-	@$(BIN)/python -m bench
+bench: setup ## Measure apply -> running at 10 to 5000 pods; CONTROL_PLANE=real (after `make real`) for real programs, KUBERNETES=1.36
+	@$(BIN)/python -m bench --control-plane "$(CONTROL_PLANE)" --kubernetes "$(KUBERNETES)"
 
 real: setup ## Install real control planes (etcd, Kubernetes) for the tests that use them; MINORS=1.36 for one
 	@$(BIN)/python -m grove.real install --minors "$(MINORS)"

@@ -15,19 +15,23 @@ from rich.console import Console
 from bench.cases import CASES, QUICK, Case, case_named
 from bench.checks import failed, verdicts
 from bench.floor import measure_floor
-from bench.measure import PROFILED, limit_for, measure
+from bench.measure import limit_for, measure, profiled
 from bench.observer import BenchFailed
 from bench.pages import write_page
+from bench.planes import Kind, Plane
 from bench.processes import ROOT
 from bench.results import Floor, Report, Run, median_floor, median_run, read, save
 from bench.surroundings import empty_report
-from bench.tables import table, verdict_table
+from bench.tables import costs_table, table, verdict_table
 from grove.cli.loop import Interrupted, run_loop, stop_on_signals, unless_stopped
 
-RESULTS: Final = ROOT / "bench" / "results.json"
+RESULTS: Final = {
+    Kind.EMBEDDED: ROOT / "bench" / "results.json",
+    Kind.REAL: ROOT / "bench" / "results-real.json",
+}
 PAGE: Final = ROOT / "docs" / "performance.md"
 _PROFILE_LINES: Final = 35
-_WIDTH: Final = 150
+_WIDTH: Final = 170
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -37,19 +41,19 @@ def say(text: str) -> None:
     print(f"bench: {text}", file=sys.stderr, flush=True)
 
 
-async def take(cases: Sequence[Case], *, repeat: int, minor: str, profile: Path | None) -> Report:
+async def take(cases: Sequence[Case], *, repeat: int, plane: Plane, profile: Path | None) -> Report:
     """Measure these cases and their floors, so many times each, in turn."""
-    report = empty_report(minor, repeat)
+    report = empty_report(plane, repeat)
     runs: dict[str, list[Run]] = {case.name: [] for case in cases}
     floors: dict[int, list[Floor]] = {case.pods: [] for case in cases}
     for turn in range(1, repeat + 1):
         of = f" ({turn} of {repeat})" if repeat > 1 else ""
         for pods, taken in floors.items():
             say(f"floor of {pods} pods{of} ...")
-            taken.append(await measure_floor(pods, minor=minor, limit=limit_for(pods)))
+            taken.append(await measure_floor(pods, plane=plane, limit=limit_for(pods)))
         for case in cases:
             say(f"{case.name}: {case.pods} pods{of} ...")
-            runs[case.name].append(await measure(case, minor=minor, say=say, profile=profile))
+            runs[case.name].append(await measure(case, plane=plane, say=say, profile=profile))
     return replace(
         report,
         runs=tuple(median_run(each) for each in runs.values()),
@@ -57,9 +61,9 @@ async def take(cases: Sequence[Case], *, repeat: int, minor: str, profile: Path 
     )
 
 
-async def _unless_told(cases: Sequence[Case], *, repeat: int, minor: str, profile: Path | None) -> Report:
+async def _unless_told(cases: Sequence[Case], *, repeat: int, plane: Plane, profile: Path | None) -> Report:
     with stop_on_signals() as stop:
-        return await unless_stopped(take(cases, repeat=repeat, minor=minor, profile=profile), stop)
+        return await unless_stopped(take(cases, repeat=repeat, plane=plane, profile=profile), stop)
 
 
 def _chosen(only: Sequence[str], quick: bool) -> Sequence[Case]:
@@ -71,11 +75,11 @@ def _chosen(only: Sequence[str], quick: bool) -> Sequence[Case]:
     return QUICK if quick else CASES
 
 
-def _measured(cases: Sequence[Case], repeat: int, minor: str, profile: Path | None) -> Report:
+def _measured(cases: Sequence[Case], repeat: int, plane: Plane, profile: Path | None) -> Report:
     if profile is not None:
         profile.mkdir(parents=True, exist_ok=True)
     try:
-        return run_loop(_unless_told(cases, repeat=repeat, minor=minor, profile=profile))
+        return run_loop(_unless_told(cases, repeat=repeat, plane=plane, profile=profile))
     except (Interrupted, KeyboardInterrupt, asyncio.CancelledError):
         say("stopped; nothing was written")
         raise typer.Exit(130) from None
@@ -84,17 +88,18 @@ def _measured(cases: Sequence[Case], repeat: int, minor: str, profile: Path | No
         raise typer.Exit(1) from None
 
 
-def _last() -> Report:
+def _last(kind: Kind) -> Report:
+    file = RESULTS[kind]
     try:
-        return read(RESULTS)
+        return read(file)
     except (OSError, msgspec.DecodeError) as error:
-        say(f"there are no results to use in {RESULTS.name} ({error}); run without --last first")
+        say(f"there are no results to use in {file.name} ({error}); run without --last first")
         raise typer.Exit(1) from None
 
 
-def _show_profiles(folder: Path, cases: Sequence[Case]) -> None:
+def _show_profiles(folder: Path, cases: Sequence[Case], plane: Plane) -> None:
     for case in cases:
-        for who in PROFILED:
+        for who in profiled(plane):
             print(f"\nprofile of the {who}, {case.name}")
             stats = pstats.Stats(str(folder / f"{case.name}.{who}.prof"))
             stats.sort_stats("tottime").print_stats(_PROFILE_LINES)
@@ -105,32 +110,39 @@ def bench(
     only: Annotated[list[str] | None, typer.Option(help="Only this case, such as 500x2; repeatable.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Only 10 and 100 pods.")] = False,
     repeat: Annotated[int, typer.Option(min=1, max=99, help="Take medians of so many runs.")] = 1,
-    kubernetes: Annotated[str, typer.Option(help="Which Kubernetes the cluster plays.")] = "1.36",
+    kubernetes: Annotated[str, typer.Option(help="Which Kubernetes the cluster is or plays.")] = "1.36",
+    control_plane: Annotated[
+        Kind, typer.Option(help="What answers: the embedded cluster, or real programs (after `make real`).")
+    ] = Kind.EMBEDDED,
     check: Annotated[bool, typer.Option("--check", help="Fail when a target is missed.")] = False,
-    last: Annotated[bool, typer.Option("--last", help="Use results.json; measure nothing.")] = False,
+    last: Annotated[bool, typer.Option("--last", help="Use the kept results; measure nothing.")] = False,
     output: Annotated[
-        Path | None, typer.Option(help="Where to write; results.json for all cases, else nowhere.")
+        Path | None,
+        typer.Option(help="Where to write; results.json or results-real.json for all cases, else nowhere."),
     ] = None,
     write_docs: Annotated[bool, typer.Option("--write-docs", help="Refresh docs/performance.md.")] = False,
     profile: Annotated[
         Path | None,
-        typer.Option(help="Profile operator and cluster into this folder; times are then inflated."),
+        typer.Option(
+            help="Profile operator and cluster or players into this folder; times are then inflated."
+        ),
     ] = None,
 ) -> None:
     """Measure how fast Grove makes pods run, and what that costs."""
-    cases = _chosen(only or (), quick)
-    report = _last() if last else _measured(cases, repeat, kubernetes, profile)
-    file = output or (RESULTS if cases == CASES and profile is None and not last else None)
+    cases, plane = _chosen(only or (), quick), Plane(control_plane, kubernetes)
+    report = _last(plane.kind) if last else _measured(cases, repeat, plane, profile)
+    file = output or (RESULTS[plane.kind] if cases == CASES and profile is None and not last else None)
     if file is not None:
         save(report, file)
         say(f"written to {file.name}")
     console = Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False)
     console.print(table(report))
+    console.print(costs_table(report))
     console.print(verdict_table(verdicts(report)))
     if write_docs:
         write_page(PAGE, report)
     if profile is not None and not last:
-        _show_profiles(profile, cases)
+        _show_profiles(profile, cases, plane)
     if check and failed(report):
         say("targets were missed")
         raise typer.Exit(1)

@@ -1,20 +1,25 @@
 """One cluster for one measurement: started, furnished, watched for failures, and gone afterwards."""
 
 import asyncio
+import shutil
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
 import aiohttp
 
+from bench.audit import AuditLog
 from bench.observer import BenchFailed
+from bench.planes import Plane
 from bench.processes import Child, Launch, started
 from bench.profiling import PROFILE
+from bench.results import Cost
+from bench.usage import Usage, usage_of
 from grove import __version__
 from grove.cli.local import install_crds
 from grove.kube.client import Client
@@ -42,13 +47,30 @@ server:
 class Arena:
     """A running cluster with Grove's kinds in it."""
 
+    plane: Plane
     cluster: Child
     client: Client
     folder: Path
+    #: The programs of the control plane, by name.
+    pids: Mapping[str, int]
+    players: Child | None = None
 
     @property
-    def kubeconfig(self) -> Path:
-        return self.folder / "kubeconfig"
+    def children(self) -> tuple[Child, ...]:
+        """Who must not end before the measurement does."""
+        return (self.cluster,) if self.players is None else (self.cluster, self.players)
+
+    @property
+    def operator_kubeconfig(self) -> Path:
+        return self.folder / ("operator.kubeconfig" if self.plane.real else "kubeconfig")
+
+    def usages(self) -> dict[str, Usage]:
+        """What every program but the operator has used so far."""
+        return {name: usage_of(pid) for name, pid in self.pids.items()}
+
+    def costs_since(self, before: Mapping[str, Usage]) -> dict[str, Cost]:
+        """What they needed since then."""
+        return {name: Cost(now.cpu - before[name].cpu, now.peak) for name, now in self.usages().items()}
 
     @asynccontextmanager
     async def operator(self, *, profile: Path | None = None) -> AsyncIterator[Child]:
@@ -58,12 +80,14 @@ class Arena:
         launch = Launch(
             "operator",
             "bench.operator_process",
-            ("--kubeconfig", str(self.kubeconfig), "--config", str(config)),
+            ("--kubeconfig", str(self.operator_kubeconfig), "--config", str(config)),
             _profiled(profile),
         )
         async with started(launch, self.folder) as operator:
             waiting = _until_ready(f"http://127.0.0.1:{port}/readyz")
-            await within(_READY_SECONDS, waiting, unless=operator, hope=lambda: "the operator is not ready")
+            await within(
+                _READY_SECONDS, waiting, unless=(operator,), hope=lambda: "the operator is not ready"
+            )
             yield operator
 
     async def quiet_writes(self, operator: Child) -> dict[str, int]:
@@ -80,45 +104,65 @@ class Arena:
 
 
 @asynccontextmanager
-async def arena(minor: str, *, profile: Path | None = None) -> AsyncIterator[Arena]:
-    """A fresh cluster in its own process and a client of it; both are gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="grove-bench-") as name:
-        folder = Path(name)
-        arguments = (str(folder / "kubeconfig"), minor)
-        launch = Launch("cluster", "bench.cluster_process", arguments, _profiled(profile))
-        async with started(launch, folder) as cluster:
-            await cluster.answer()
-            transport = HttpTransport(load(str(folder / "kubeconfig")))
-            client = Client(
-                transport,
-                limiter=Limiter.off(),
-                field_manager="grove-bench",
-                user_agent=f"grove-bench/{__version__}",
-            )
-            try:
-                await install_crds(client)
-                yield Arena(cluster, client, folder)
-            finally:
-                await client.close()
+async def arena(plane: Plane, *, profile: Path | None = None) -> AsyncIterator[Arena]:
+    """A fresh cluster in processes of its own and a client of it; all are gone afterwards."""
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="grove-bench-")))
+        seen = _profiled(profile)
+        launch = Launch(
+            "cluster", plane.module, (str(folder), plane.minor), {} if plane.real else seen, answers=True
+        )
+        cluster = await stack.enter_async_context(started(launch, folder))
+        await cluster.answer()
+        pids, players = dict(await cluster.ask("pids")), None
+        if plane.real:
+            arguments = (str(folder / "kubeconfig"), plane.minor)
+            launch = Launch("players", "bench.players_process", arguments, seen, answers=True)
+            players = await stack.enter_async_context(started(launch, folder))
+            await players.answer()
+            pids["players"] = players.pid
+        client = Client(
+            HttpTransport(load(str(folder / "kubeconfig"))),
+            limiter=Limiter.off(),
+            field_manager="grove-bench",
+            user_agent=f"grove-bench/{__version__}",
+        )
+        stack.push_async_callback(client.close)
+        if not plane.real:
+            await install_crds(client)
+        yield Arena(plane, cluster, client, folder, pids, players)
+        _keep_audit(folder, profile)
 
 
-async def within(seconds: float, work: Awaitable[T], *, unless: Child, hope: Callable[[], str]) -> T:
-    """The result of the work; a failure that says how far it came if it takes too long or the child ends."""
-    task, ended = asyncio.ensure_future(work), asyncio.ensure_future(unless.ended())
+def _keep_audit(folder: Path, profile: Path | None) -> None:
+    """Beside a profile: when each request came and was answered."""
+    log = AuditLog(folder).file
+    if profile is not None and log.exists():
+        shutil.copy(log, profile.with_suffix(".audit.log"))
+
+
+async def within(
+    seconds: float, work: Awaitable[T], *, unless: Sequence[Child], hope: Callable[[], str]
+) -> T:
+    """The result of the work; a failure that says how far it came if it takes too long or a child ends."""
+    task = asyncio.ensure_future(work)
+    ends = [asyncio.ensure_future(child.ended()) for child in unless]
     try:
-        await asyncio.wait({task, ended}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, *ends}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
-        if ended.done():
-            raise unless.failed()
-        words = unless.last_words()
+        for child, ended in zip(unless, ends, strict=True):
+            if ended.done():
+                raise child.failed()
+        first = unless[0]
+        words = first.last_words()
         raise BenchFailed(
-            f"gave up after {seconds:.0f} s: {hope()}; the {unless.name} said last: {words or 'nothing'}"
+            f"gave up after {seconds:.0f} s: {hope()}; the {first.name} said last: {words or 'nothing'}"
         )
     finally:
-        for each in (task, ended):
+        for each in (task, *ends):
             each.cancel()
-        await asyncio.gather(task, ended, return_exceptions=True)
+        await asyncio.gather(task, *ends, return_exceptions=True)
 
 
 async def _until_ready(url: str) -> None:

@@ -1,13 +1,13 @@
 """The cluster's process: the embedded cluster over HTTPS, and its request log on a pipe.
 
-    python -m bench.cluster_process KUBECONFIG MINOR
+    python -m bench.cluster_process FOLDER MINOR
 
-Writes one line of JSON when it is ready, then answers each line of its standard input: `writes` with what the
-operator wrote since the log was last forgotten, `forget` by forgetting it. Ends with its standard input.
+Writes a kubeconfig into the folder and one line of JSON when it is ready, then answers each line of its
+standard input: `writes` with what the operator wrote since the log was last forgotten, `forget` by forgetting
+it, `pids` with its process. Ends with its standard input.
 """
 
-import asyncio
-import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -15,30 +15,27 @@ from pathlib import Path
 from typing import Final
 
 from bench.cases import NODES
+from bench.pipe import answer, questions, until_told
 from bench.profiling import perhaps_profiled
-from grove.cli.loop import Interrupted, run_loop, stop_on_signals, unless_stopped
+from bench.writes import is_question
+from grove.cli.loop import run_loop
 from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
 from grove.embedded.requests import Logged
 
 OPERATOR: Final = "grove-operator/"
-EVENTS: Final = ("events", "events.events.k8s.io")
-#: Questions that have the form of a create and store nothing.
-_QUESTIONS: Final = ("authorization.k8s.io", "authentication.k8s.io")
 
 
 def writes(log: Iterable[Logged]) -> dict[str, int]:
     """What the operator wrote, by verb and resource; `refused` counts attempts that were answered no."""
     counts: Counter[str] = Counter()
     for entry in log:
-        if not entry.is_write or not entry.agent.startswith(OPERATOR):
-            continue
-        if entry.resource.partition("/")[0].endswith(_QUESTIONS):
+        if not entry.is_write or not entry.agent.startswith(OPERATOR) or is_question(entry.resource):
             continue
         counts["refused" if entry.status >= 400 else f"{entry.verb} {entry.resource}"] += 1
     return dict(counts)
 
 
-async def _serve(kubeconfig: Path, minor: str) -> None:
+async def _serve(folder: Path, minor: str) -> None:
     options = ClusterOptions(
         kubernetes=minor,
         nodes=NODES,
@@ -47,31 +44,18 @@ async def _serve(kubeconfig: Path, minor: str) -> None:
         tune_gc=True,
         force=True,
     )
-    reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     async with EmbeddedCluster(options) as cluster:
-        cluster.kubeconfig(kubeconfig)
-        _answer({})
-        while line := await reader.readline():
-            if line.strip() == b"forget":
+        cluster.kubeconfig(folder / "kubeconfig")
+        answer({})
+        async for question in questions():
+            if question == "forget":
                 cluster.requests.clear()
-                _answer({})
+                answer({})
+            elif question == "pids":
+                answer({"cluster": os.getpid()})
             else:
-                _answer(writes(cluster.requests))
-
-
-def _answer(counts: dict[str, int]) -> None:
-    print(json.dumps(counts), flush=True)
-
-
-async def _until_told(kubeconfig: Path, minor: str) -> None:
-    with stop_on_signals() as stop:
-        try:
-            await unless_stopped(_serve(kubeconfig, minor), stop)
-        except Interrupted:
-            return
+                answer(writes(cluster.requests))
 
 
 if __name__ == "__main__":
-    perhaps_profiled(lambda: run_loop(_until_told(Path(sys.argv[1]), sys.argv[2])))
+    perhaps_profiled(lambda: run_loop(until_told(_serve(Path(sys.argv[1]), sys.argv[2]))))

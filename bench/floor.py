@@ -12,7 +12,8 @@ from typing import Final
 from bench.arena import Arena, arena, within
 from bench.cases import FLOOR_LABEL, GATE, NAMESPACE, floor_pod
 from bench.observer import Observer
-from bench.results import Floor
+from bench.planes import Plane
+from bench.results import Cost, Floor
 from bench.tally import Milestone
 from grove.api import kinds
 from grove.kube.client import Written
@@ -25,15 +26,15 @@ _OPEN: Final = [
 ]
 
 
-async def measure_floor(pods: int, *, minor: str, limit: float) -> Floor:
+async def measure_floor(pods: int, *, plane: Plane, limit: float) -> Floor:
     """One run on a fresh cluster."""
-    async with arena(minor) as place, Observer(place.client, pods).watching() as observer:
+    async with arena(plane) as place, Observer(place.client, pods).watching() as observer:
         seen = observer.tally
 
         def hope() -> str:
             return f"floor of {pods}: {seen}"
 
-        await within(limit, _run(place, observer, pods), unless=place.cluster, hope=hope)
+        costs = await within(limit, _run(place, observer, pods), unless=place.children, hope=hope)
         start = seen.reached
         return Floor(
             pods=pods,
@@ -41,10 +42,11 @@ async def measure_floor(pods: int, *, minor: str, limit: float) -> Floor:
             gates_open=start[Milestone.OPEN] - observer.began,
             running=start[Milestone.RUNNING] - observer.began,
             deleted=start[Milestone.GONE] - observer.deletion,
+            components=costs,
         )
 
 
-async def _run(place: Arena, observer: Observer, pods: int) -> None:
+async def _run(place: Arena, observer: Observer, pods: int) -> dict[str, Cost]:
     client = place.client
 
     def create(index: int) -> Awaitable[Written]:
@@ -53,13 +55,16 @@ async def _run(place: Arena, observer: Observer, pods: int) -> None:
     def open_gate(index: int) -> Awaitable[Written]:
         return client.json_patch(kinds.PODS, Key(NAMESPACE, f"floor-{index}"), _OPEN)
 
+    before = place.usages()
     observer.began = time.monotonic()
     await _each(range(pods), create)
     await _each(range(pods), open_gate)
     await observer.milestone(Milestone.RUNNING)
+    costs = place.costs_since(before)
     observer.deletion = time.monotonic()
     await client.delete_collection(kinds.PODS, namespace=NAMESPACE, labels=FLOOR_LABEL)
     await observer.milestone(Milestone.GONE)
+    return costs
 
 
 async def _each(items: Iterable[int], request: Callable[[int], Awaitable[Written]]) -> None:

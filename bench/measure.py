@@ -8,16 +8,15 @@ from typing import Final
 
 from bench.arena import Arena, arena, within
 from bench.cases import NAMESPACE, RESTARTED, SET, Case, cliqueset
-from bench.cluster_process import EVENTS
 from bench.observer import Observer
+from bench.planes import Plane
 from bench.processes import Child
 from bench.results import Run
 from bench.tally import Milestone
+from bench.writes import about_events
 from grove.api import kinds, labels
 from grove.meta import Key, Object, Resource
 
-#: Whose time `profile` accounts for.
-PROFILED: Final = ("operator", "cluster")
 Say = Callable[[str], None]
 
 _OURS: Final = f"{labels.MANAGED_BY}={labels.MANAGER}"
@@ -29,11 +28,18 @@ def limit_for(pods: int) -> float:
     return 60 + pods * 0.2
 
 
-async def measure(case: Case, *, minor: str, say: Say, profile: Path | None = None) -> Run:
+def profiled(plane: Plane) -> tuple[str, ...]:
+    """Whose time a profile accounts for."""
+    return "operator", plane.profiled
+
+
+async def measure(case: Case, *, plane: Plane, say: Say, profile: Path | None = None) -> Run:
     """One run on a fresh cluster with a fresh operator, whose profiles are left in the folder, if given."""
-    files = {who: profile / f"{case.name}.{who}.prof" for who in PROFILED} if profile is not None else {}
+    files = (
+        {who: profile / f"{case.name}.{who}.prof" for who in profiled(plane)} if profile is not None else {}
+    )
     async with (
-        arena(minor, profile=files.get("cluster")) as place,
+        arena(plane, profile=files.get(plane.profiled)) as place,
         Observer(place.client, case.pods).watching() as observer,
     ):
         async with place.operator(profile=files.get("operator")) as operator:
@@ -51,7 +57,7 @@ async def measure(case: Case, *, minor: str, say: Say, profile: Path | None = No
 
 async def _apply(case: Case, place: Arena, operator: Child, observer: Observer) -> Run:
     await place.cluster.ask("forget")
-    before, cluster_before = operator.usage(), place.cluster.usage()
+    before, others_before = operator.usage(), place.usages()
 
     async def steps() -> None:
         observer.began = time.monotonic()
@@ -63,8 +69,8 @@ async def _apply(case: Case, place: Arena, operator: Child, observer: Observer) 
         state = "says" if observer.available is not None else "does not say"
         return f"{case.name}: {observer.tally}; the set's status {state} that it is available"
 
-    await within(limit_for(case.pods), steps(), unless=operator, hope=hope)
-    usage, cluster_usage = operator.usage(), place.cluster.usage()
+    await within(limit_for(case.pods), steps(), unless=(operator, *place.children), hope=hope)
+    usage, costs = operator.usage(), place.costs_since(others_before)
     counts = await place.quiet_writes(operator)
     settled = operator.usage()
     reached, began = observer.tally.reached, observer.began
@@ -76,10 +82,10 @@ async def _apply(case: Case, place: Arena, operator: Child, observer: Observer) 
         gates_open=reached[Milestone.OPEN] - began,
         running=reached[Milestone.RUNNING] - began,
         available=observer.available - began,
-        writes={name: number for name, number in counts.items() if not _about_events(name)},
-        events=sum(number for name, number in counts.items() if _about_events(name)),
+        writes={name: number for name, number in counts.items() if not about_events(name)},
+        events=sum(number for name, number in counts.items() if about_events(name)),
         cpu=usage.cpu - before.cpu,
-        cluster_cpu=cluster_usage.cpu - cluster_before.cpu,
+        components=costs,
         rss_idle=before.rss,
         rss=settled.rss,
         rss_peak=settled.peak,
@@ -101,7 +107,9 @@ async def _delete(case: Case, place: Arena, operator: Child, observer: Observer,
     def hope() -> str:
         return f"{case.name}: after the deletion of the set {observer.tally}"
 
-    return run.with_deletion(await within(limit_for(case.pods), steps(), unless=operator, hope=hope))
+    return run.with_deletion(
+        await within(limit_for(case.pods), steps(), unless=(operator, *place.children), hope=hope)
+    )
 
 
 async def _until_none(place: Arena, resource: Resource) -> None:
@@ -109,7 +117,3 @@ async def _until_none(place: Arena, resource: Resource) -> None:
         if not (await place.client.list(resource, type=Object, labels=_OURS, limit=1)).items:
             return
         await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-
-
-def _about_events(name: str) -> bool:
-    return name.partition(" ")[2] in EVENTS

@@ -1,7 +1,7 @@
-"""The other two processes: the cluster, which answers questions on a pipe, and the operator.
+"""The other processes: the cluster, which answers questions on a pipe, the players, and the operator.
 
 Each is a session of its own, so that Ctrl-C reaches only the driver; each ends when its standard input does,
-so that neither survives a driver that was killed.
+so that none survives a driver that was killed.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from typing import Final
 
 from bench.observer import BenchFailed
 from bench.usage import Usage, usage_of
+from grove.real.binaries import ASSETS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _END_SECONDS: Final = 20.0
@@ -101,13 +102,17 @@ class Launch:
     module: str
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
+    #: Whether it writes answers to its standard output.
+    answers: bool = False
 
 
 @asynccontextmanager
 async def started(launch: Launch, folder: Path) -> AsyncIterator[Child]:
     """A running child, over at the latest with the block."""
     said = folder / f"{launch.name}.err"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("KUBE")}
+    environment = {
+        name: value for name, value in os.environ.items() if name == ASSETS or not name.startswith("KUBE")
+    }
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     with said.open("ab") as errors:
         process = await asyncio.create_subprocess_exec(
@@ -116,7 +121,7 @@ async def started(launch: Launch, folder: Path) -> AsyncIterator[Child]:
             launch.module,
             *launch.arguments,
             stdin=PIPE,
-            stdout=PIPE if launch.name == "cluster" else DEVNULL,
+            stdout=PIPE if launch.answers else DEVNULL,
             stderr=errors,
             start_new_session=True,
             env={**environment, **launch.environment},

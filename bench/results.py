@@ -11,6 +11,14 @@ import msgspec
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """What one program of the control plane needed: CPU seconds, and at most so many MB."""
+
+    cpu: float
+    peak: float
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One case; times in seconds since the set was sent, memory in MB."""
 
@@ -23,9 +31,10 @@ class Run:
     #: By verb and resource, without events; `refused` counts attempts that were answered no.
     writes: dict[str, float] = field(default_factory=dict)
     events: float = 0
-    #: CPU seconds of operator and cluster from the apply until the set's status says available.
+    #: CPU seconds of the operator from the apply until the set's status says available.
     cpu: float = 0.0
-    cluster_cpu: float = 0.0
+    #: The same for every other program, by name.
+    components: dict[str, Cost] = field(default_factory=dict)
     rss_idle: float = 0.0
     rss: float = 0.0
     rss_peak: float = 0.0
@@ -62,6 +71,8 @@ class Floor:
     gates_open: float
     running: float
     deleted: float
+    #: From the first request until the last pod runs, by program.
+    components: dict[str, Cost] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +87,19 @@ class Report:
     repeat: int
     runs: tuple[Run, ...] = ()
     floors: tuple[Floor, ...] = ()
+    #: `embedded` or `real`.
+    control_plane: str = "embedded"
 
     def run(self, case: str) -> Run | None:
         return next((run for run in self.runs if run.case == case), None)
 
     def floor(self, pods: int) -> Floor | None:
         return next((floor for floor in self.floors if floor.pods == pods), None)
+
+
+def times(seconds: float, floor: float | None) -> str:
+    """How many times as long as the floor; "-" where there is none."""
+    return f"{seconds / floor:.2f}" if floor else "-"
 
 
 def median_run(runs: Sequence[Run]) -> Run:
@@ -100,6 +118,7 @@ def median_run(runs: Sequence[Run]) -> Run:
         **{
             **middle,
             "writes": writes,
+            "components": _median_costs([run.components for run in runs]),
             "rss_peak": max(run.rss_peak for run in runs),
             "restart_writes": max(restarts) if restarts else None,
         },
@@ -110,7 +129,17 @@ def median_floor(floors: Sequence[Floor]) -> Floor:
     """Of each number the median over the repetitions."""
     names = ("created", "gates_open", "running", "deleted")
     middle = {name: statistics.median(getattr(floor, name) for floor in floors) for name in names}
-    return replace(floors[0], **middle)
+    return replace(floors[0], **middle, components=_median_costs([floor.components for floor in floors]))
+
+
+def _median_costs(each: Sequence[dict[str, Cost]]) -> dict[str, Cost]:
+    """CPU is a median, memory the highest, as with the operator's own."""
+    return {
+        name: Cost(
+            statistics.median(costs[name].cpu for costs in each), max(costs[name].peak for costs in each)
+        )
+        for name in each[0]
+    }
 
 
 def save(report: Report, file: Path) -> None:

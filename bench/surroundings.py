@@ -7,19 +7,21 @@ import re
 import subprocess
 from pathlib import Path
 
+from bench.planes import Plane
 from bench.processes import ROOT
 from bench.results import Report
 
 
-def empty_report(kubernetes: str, repeat: int) -> Report:
+def empty_report(plane: Plane, repeat: int) -> Report:
     """A report of this moment and place, without measurements."""
     return Report(
         date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         machine=machine(),
         python=platform.python_version(),
         commit=commit(ROOT),
-        kubernetes=kubernetes,
+        kubernetes=plane.minor,
         repeat=repeat,
+        control_plane=plane.kind,
     )
 
 

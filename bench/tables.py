@@ -5,9 +5,16 @@ from collections.abc import Sequence
 from rich.box import ASCII2
 from rich.table import Table
 
+from bench.beside import beside_go, costs
 from bench.checks import Verdict
-from bench.results import Floor, Report, Run
+from bench.planes import Kind
+from bench.reference import EXPLAINED
+from bench.results import Floor, Report, Run, times
 
+COSTS = (
+    "CPU seconds from the first request until the set is available (floor: until the last pod runs), and the "
+    "most memory that it ever had, of every program:"
+)
 HEAD = (
     "case",
     "pods",
@@ -16,7 +23,8 @@ HEAD = (
     "running",
     "set available",
     "pods/s",
-    "x floor",
+    "open x floor",
+    "run x floor",
     "writes/pod",
     "with events",
     "CPU s",
@@ -37,7 +45,8 @@ def _run(run: Run, floor: Floor | None) -> tuple[str, ...]:
         str(run.pods),
         *(_time(seconds) for seconds in (run.created, run.gates_open, run.running, run.available)),
         f"{run.pods_per_second:.0f}",
-        f"{run.running / floor.running:.1f}" if floor is not None else "-",
+        times(run.gates_open, floor.gates_open if floor is not None else None),
+        times(run.running, floor.running if floor is not None else None),
         f"{run.writes_per_pod:.2f}",
         f"{run.writes_per_pod_with_events:.2f}",
         f"{run.cpu:.2f}",
@@ -55,7 +64,8 @@ def _floor(floor: Floor) -> tuple[str, ...]:
         *times,
         "-",
         speed,
-        "1.0",
+        "1.00",
+        "1.00",
         "2.00",
         "2.00",
         "-",
@@ -78,6 +88,15 @@ def table(report: Report) -> Table:
     return made
 
 
+def costs_table(report: Report) -> Table:
+    """What every program needed, for a terminal."""
+    head, body = costs(report)
+    made = Table(*head, box=ASCII2)
+    for row in body:
+        made.add_row(*row)
+    return made
+
+
 def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     """The targets, for a terminal."""
     made = Table(box=ASCII2)
@@ -92,21 +111,23 @@ def caption(report: Report) -> str:
     """Where, when and with what."""
     times = "one run" if report.repeat == 1 else f"medians of {report.repeat} runs"
     return (
-        f"{report.date}, commit {report.commit}, Python {report.python}, embedded Kubernetes "
-        f"{report.kubernetes}, {report.machine}; {times}"
+        f"{report.date}, commit {report.commit}, Python {report.python}, "
+        f"{report.control_plane} Kubernetes {report.kubernetes}, {report.machine}; {times}"
     )
 
 
 def markdown(report: Report, verdicts: Sequence[Verdict]) -> str:
     """Caption, measurements and targets, as the documentation shows them."""
-    lines = [f"{caption(report)}.", "", *_grid(HEAD, rows(report)), ""]
-    lines += _grid(
+    lines = [f"{caption(report)}.", "", *grid(HEAD, rows(report)), ""]
+    lines += grid(
         ("target", "measured", "met"), [(each.target, each.measured, _word(each)) for each in verdicts]
     )
+    if report.control_plane == Kind.REAL:
+        lines += ["", COSTS, "", *grid(*costs(report)), "", EXPLAINED, "", *grid(*beside_go(report))]
     return "\n".join(lines)
 
 
-def _grid(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
+def grid(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
     rule = ["---", *("---:" for _ in head[1:])]
     return [f"| {' | '.join(row)} |" for row in (head, rule, *body)]
 

@@ -4,11 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from bench.beside import beside_go, costs
 from bench.cases import CASES, Case, case_named, cliqueset, floor_pod
 from bench.checks import failed, verdicts
 from bench.cluster_process import writes
-from bench.pages import BEGIN, END, inserted
-from bench.results import Floor, Report, Run, median_floor, median_run, read, save
+from bench.pages import MARKERS, inserted
+from bench.planes import Kind
+from bench.results import Cost, Floor, Report, Run, median_floor, median_run, read, save
 from bench.tables import markdown, rows
 from bench.usage import parse
 
@@ -36,6 +38,19 @@ def good_report() -> Report:
         run("2500x2", running=24.0, rss_peak=149.0),
     )
     return replace(EMPTY, runs=runs, floors=(Floor(1000, 1.0, 1.5, 2.0, 0.5),))
+
+
+def good_real_report() -> Report:
+    """A report of a real control plane at the very edge of every target."""
+    floor = Floor(1000, 1.0, 2.0, 4.0, 0.5, {"etcd": Cost(1.0, 60.0)})
+    runs = (
+        run("5x2", gates_open=0.39),
+        run("500x2", gates_open=5.0, running=10.0, components={"etcd": Cost(2.5, 70.0)}, cpu=3.0),
+        run("125x8", gates_open=3.0, running=6.0),
+        run("1x1000", gates_open=2.6, running=5.2),
+        run("2500x2", running=62.5),
+    )
+    return replace(EMPTY, runs=runs, floors=(floor,), control_plane="real")
 
 
 def test_each_number_is_the_median_of_its_own() -> None:
@@ -90,6 +105,54 @@ def test_every_target_can_be_missed(worse: Run) -> None:
     assert sum(verdict.met is False for verdict in verdicts(replace(report, runs=kept))) == 1
 
 
+def test_a_real_control_plane_is_held_against_its_own_floor() -> None:
+    assert [verdict.met for verdict in verdicts(good_real_report())] == [True] * 8
+    assert not failed(good_real_report())
+
+
+REAL_MISSED = {
+    "pairs whose gates open late": run("500x2", gates_open=5.1, running=10.0),
+    "pairs that run late": run("500x2", gates_open=5.0, running=10.1),
+    "eights whose gates open late": run("125x8", gates_open=3.1, running=6.0),
+    "one gang that runs late": run("1x1000", gates_open=2.6, running=5.3),
+    "ten pods that wait": run("5x2", gates_open=0.4),
+    "slower when there is more": run("2500x2", running=62.6),
+}
+
+
+@pytest.mark.parametrize("worse", REAL_MISSED.values(), ids=REAL_MISSED)
+def test_every_target_of_a_real_control_plane_can_be_missed(worse: Run) -> None:
+    report = good_real_report()
+    kept = tuple(worse if each.case == worse.case else each for each in report.runs)
+    assert sum(verdict.met is False for verdict in verdicts(replace(report, runs=kept))) == 1
+
+
+def test_without_a_floor_nothing_is_said_about_multiples_of_it() -> None:
+    report = replace(good_real_report(), floors=())
+    assert [verdict.met for verdict in verdicts(report)] == [None] * 6 + [True, True]
+
+
+def test_every_program_has_its_cost_beside_ours() -> None:
+    head, body = costs(good_real_report())
+    assert head == ("case", "operator", "etcd")
+    assert body[1] == ("500 x 2", "3.00 s, 0 MB", "2.50 s, 70 MB")
+    assert body[-1] == ("floor of 1000", "-", "1.00 s, 60 MB")
+
+
+def test_the_go_operator_is_held_against_the_floor_that_was_measured_with_it() -> None:
+    head, body = beside_go(good_real_report())
+    row = dict(zip(head[1:3], body[1][1:3], strict=True))
+    assert row == {"gates open": "5.00 s / 60.2 s", "x floor": "2.50 / 10.75"}
+    assert body[0][2] == "- / -", "neither has a floor of ten pods"
+
+
+def test_the_cost_of_a_program_is_a_median_and_its_memory_the_highest() -> None:
+    runs = [
+        run(components={"etcd": Cost(cpu, peak)}) for cpu, peak in ((1.0, 50.0), (9.0, 40.0), (2.0, 45.0))
+    ]
+    assert median_run(runs).components == {"etcd": Cost(2.0, 50.0)}
+
+
 def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
     assert {verdict.met for verdict in verdicts(EMPTY)} == {None}
     assert not failed(EMPTY)
@@ -98,20 +161,21 @@ def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
 def test_the_table_has_a_row_for_each_case_and_floor_and_compares_them() -> None:
     table = rows(good_report())
     assert [row[0] for row in table] == ["5 x 2", "500 x 2", "125 x 8", "1 x 1000", "2500 x 2", "floor"]
-    assert table[1][6:9] == ("250", "2.0", "6.50")
-    assert table[0][7] == "-", "there is no floor of ten pods to compare with"
+    assert table[1][6:10] == ("250", "1.33", "2.00", "6.50")
+    assert table[0][7:9] == ("-", "-"), "there is no floor of ten pods to compare with"
 
 
-def test_the_documentation_gets_the_numbers_between_its_markers_and_keeps_the_rest() -> None:
-    page = f"before\n{BEGIN}\nold numbers\n{END}\nafter\n"
-    report = good_report()
+@pytest.mark.parametrize("kind", Kind)
+def test_the_documentation_gets_the_numbers_between_their_markers_and_keeps_the_rest(kind: Kind) -> None:
+    page = "before\n" + "\n".join(f"{begin}\nold {name}\n{end}" for name, (begin, end) in MARKERS.items())
+    report = good_report() if kind is Kind.EMBEDDED else good_real_report()
     content = markdown(report, verdicts(report))
-    new = inserted(page, content)
-    assert new == f"before\n{BEGIN}\n{content}\n{END}\nafter\n"
-    assert "old numbers" not in new
-    assert inserted(new, content) == new
+    new = inserted(page, content, kind)
+    begin, end = MARKERS[kind]
+    assert new == page.replace(f"{begin}\nold {kind}\n{end}", f"{begin}\n{content}\n{end}")
+    assert inserted(new, content, kind) == new
     with pytest.raises(ValueError, match="no place for the numbers"):
-        inserted("a page", content)
+        inserted("a page", content, kind)
 
 
 def logged(verb: str, resource: str, *, agent: str = "grove-operator/1", status: int = 200) -> Logged:

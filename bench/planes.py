@@ -1,0 +1,33 @@
+"""Which control plane a measurement is taken on: the embedded one, or the real programs of Kubernetes."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What answers the requests."""
+
+    EMBEDDED = "embedded"
+    REAL = "real"
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """A control plane of one Kubernetes minor."""
+
+    kind: Kind
+    minor: str
+
+    @property
+    def real(self) -> bool:
+        return self.kind is Kind.REAL
+
+    @property
+    def module(self) -> str:
+        """The process that runs it."""
+        return "bench.real_process" if self.real else "bench.cluster_process"
+
+    @property
+    def profiled(self) -> str:
+        """The process of it that is written in Python and can be profiled."""
+        return "players" if self.real else "cluster"
