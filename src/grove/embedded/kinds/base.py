@@ -41,6 +41,9 @@ IMMUTABLE = "field is immutable"
 class Strategy:
     """What is done for every built-in kind; kinds with more rules override."""
 
+    assigned: tuple[str, ...] = ()
+    """Fields of the spec that admission and the strategy fill in after ownership is recorded: nobody's."""
+
     def default(self, obj: Manifest, ctx: Context) -> None:
         """Fills in what the server would; runs on every write."""
         resource = ctx.resource

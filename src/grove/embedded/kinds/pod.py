@@ -25,6 +25,8 @@ GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
 
 class PodStrategy(Strategy):
+    assigned = ("priority", "preemptionPolicy", "serviceAccount", "serviceAccountName", "tolerations")
+
     def prepare_create(self, obj: Manifest, ctx: Context) -> None:
         spec = obj.setdefault("spec", {})
         obj.pop("status", None)
@@ -35,7 +37,7 @@ class PodStrategy(Strategy):
         resolve_priority(spec, ctx, obj["metadata"].get("name", ""))
         status: Manifest = {"phase": "Pending", "qosClass": quality_of_service(spec)}
         if spec.get("schedulingGates"):
-            status["conditions"] = [gated_condition()]
+            status["conditions"] = [gated_condition(ctx.now)]
         obj["status"] = status
 
     def default(self, obj: Manifest, ctx: Context) -> None:
@@ -50,7 +52,8 @@ class PodStrategy(Strategy):
                     fill(port, hostPort=port.get("containerPort"))
         _tolerate_node_trouble(spec)
         if obj.get("status", {}).get("phase") == "Pending":
-            obj["status"]["qosClass"] = quality_of_service(spec)
+            # A new dict: until the write is accepted, the old one is that of the stored pod.
+            obj["status"] = {**obj["status"], "qosClass": quality_of_service(spec)}
 
     def prepare_update(self, new: Manifest, old: Manifest, ctx: Context) -> None:
         # Only /status writes status, and ungating is no reason to lose the condition that explains the wait.
@@ -80,10 +83,11 @@ class PodStrategy(Strategy):
         return int(obj["spec"].get("terminationGracePeriodSeconds", 30))
 
 
-def gated_condition() -> Manifest:
+def gated_condition(now: str) -> Manifest:
     return {
         "type": "PodScheduled",
         "status": "False",
+        "lastTransitionTime": now,
         "reason": "SchedulingGated",
         "message": GATED_MESSAGE,
     }
