@@ -136,6 +136,7 @@ class API:
         )
         self.admission.check_namespace(home, namespace, meta["name"])
         context = self.context(home, options)
+        assigned = self._to_be_assigned(home, obj)
         self._begin_life(home, obj, context)
         self.admission.before_create(home, obj, context)
         obj = await self._mutate("CREATE", home, obj, None, options)
@@ -147,16 +148,21 @@ class API:
         if self.store.find(home.key, meta.get("namespace", ""), meta["name"]) is not None:
             raise already_exists(home, meta["name"])
         self.admission.check_quota(home, obj)
-        if managed is not None:
+        if managed:
             meta["managedFields"] = managed
-        else:
-            self._track(home, None, obj, options)
+        elif managed is None:
+            self._track(home, None, self._asked_for(home, obj, assigned), options)
         if options.dry_run:
             return Entry(obj, encode(obj), 0)
         return self.commit(home, obj)
 
-    def accept(self, resource: ResourceType, namespace: str, name: str, obj: Manifest) -> None:
-        """Whether the body is an object of this kind, namespace and name; fills in what the path says."""
+    def accept(
+        self, resource: ResourceType, namespace: str, name: str, obj: Manifest, *, applied: bool = False
+    ) -> None:
+        """Whether the body is an object of this kind, namespace and name; fills in what the path says.
+
+        An applied configuration stays as it is: it also owns the maps that it leaves empty.
+        """
         if not isinstance(obj, dict):
             raise bad_request("the object provided is unrecognized: the body must be a JSON object")
         got = (obj.get("apiVersion") or resource.api_version, obj.get("kind") or resource.kind)
@@ -192,7 +198,8 @@ class API:
             )
         if name:
             meta["name"] = name
-        metadata.normalise(meta)
+        if not applied:
+            metadata.normalise(meta)
 
     def _incoming(
         self, resource: ResourceType, obj: Manifest, options: WriteOptions
@@ -208,6 +215,7 @@ class API:
                 )
             if schema.builtin:
                 schema.validate(obj)
+                schema.drop_empty(obj)
         ordered = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], **obj}
         return home, conversion.to_stored(resource, ordered)
 
@@ -239,6 +247,20 @@ class API:
         strategy = self.catalog.strategy(home)
         strategy.prepare_create(obj, context)
         self._default(home, obj, context)
+
+    def _to_be_assigned(self, home: ResourceType, obj: Manifest) -> frozenset[str]:
+        """The fields of the spec that the writer leaves to the server."""
+        given = obj.get("spec") or {}
+        return frozenset(name for name in self.catalog.strategy(home).assigned if name not in given)
+
+    def _asked_for(self, home: ResourceType, obj: Manifest, assigned: frozenset[str]) -> Manifest:
+        """What the writer of a new object owns of it; the metadata is the same dict."""
+        mine = {**obj}
+        if home.has_status and home.key not in _KEEP_STATUS:
+            mine.pop("status", None)
+        if assigned:
+            mine["spec"] = {name: value for name, value in obj["spec"].items() if name not in assigned}
+        return mine
 
     def _default(self, home: ResourceType, obj: Manifest, context: Context) -> None:
         if home.custom:

@@ -143,13 +143,25 @@ def child_of(node: Node, name: str) -> Node:
 def applied_fields(value: Any, node: Node) -> Tree:
     """What an applied configuration claims: its leaves and its list items, not the maps around them."""
     if type(value) is dict and not node.atomic:
-        return {f"f:{name}": applied_fields(item, child_of(node, name)) for name, item in value.items()}
+        children = ((name, item, child_of(node, name)) for name, item in value.items())
+        return {
+            f"f:{name}": applied_fields(item, child) for name, item, child in children if _claims(item, child)
+        }
     if type(value) is list and node.list_type == "map":
         below = node.items or OPAQUE
         return {item_element(item, node): {SELF: LEAF, **applied_fields(item, below)} for item in value}
     if type(value) is list and node.list_type == "set":
         return {value_element(item): LEAF for item in value}
     return LEAF
+
+
+def _claims(value: Any, node: Node) -> bool:
+    """Whether applying the value owns anything: an empty map is owned, a list without items is not."""
+    if type(value) is list and node.list_type in ("map", "set"):
+        return bool(value)
+    if type(value) is dict and value and not node.atomic:
+        return any(_claims(item, child_of(node, name)) for name, item in value.items())
+    return True
 
 
 def added_fields(value: Any, node: Node) -> Tree:
@@ -192,9 +204,9 @@ def compare(old: Any, new: Any, node: Node) -> Change:
     """(fields that were added or modified, fields that are gone); None where there are none."""
     if old == new and type(old) is type(new):
         return None, None
-    if type(old) is dict and type(new) is dict and not node.atomic and old and new:
+    if type(old) is dict and type(new) is dict and not node.atomic:
         return _compare_objects(old, new, node)
-    if type(old) is list and type(new) is list and old and new:
+    if type(old) is list and type(new) is list:
         if node.list_type == "map":
             return _compare_items(old, new, node)
         if node.list_type == "set":

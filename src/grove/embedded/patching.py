@@ -133,7 +133,7 @@ class Patches:
         applied: Manifest = decode(encode(patch))
         if (applied.get("metadata") or {}).get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
-        self._api.accept(resource, *key, applied)
+        self._api.accept(resource, *key, applied, applied=True)
         schema = self._api.catalog.schema(resource)
         if schema is not None:
             unknown = schema.prune(applied)

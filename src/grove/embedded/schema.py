@@ -52,6 +52,10 @@ class Schema:
         _prune(obj, self.root, "", unknown)
         return unknown
 
+    def drop_empty(self, obj: Manifest) -> None:
+        """Drops the empty lists and maps of a built-in kind that Go leaves out when it writes JSON."""
+        _drop_empty(obj, self.root)
+
     def validate(self, obj: Manifest, old: Manifest | None = None) -> list[Cause]:
         """What is wrong with the object, rules on transitions from `old` included.
 
@@ -144,7 +148,10 @@ def _drop_nulls(value: Any, node: Node) -> None:
             if child is None:
                 child = additional
             if item is None:
-                if child is None or not child.keeps_unknown:
+                if child is not None and child is additional and child.type == "string":
+                    # To Go a null in a map of strings is an empty string.
+                    value[name] = ""
+                elif child is None or not child.keeps_unknown:
                     nulls.append(name)
             elif child is not None and (type(item) is dict or type(item) is list):
                 _drop_nulls(item, child)
@@ -156,6 +163,27 @@ def _drop_nulls(value: Any, node: Node) -> None:
                 value[index] = {}
             elif type(item) is dict or type(item) is list:
                 _drop_nulls(item, node.items)
+
+
+def _drop_empty(value: Any, node: Node) -> None:
+    if type(value) is list:
+        if node.items is not None:
+            for item in value:
+                _drop_empty(item, node.items)
+        return
+    if type(value) is not dict or node.fields is None:
+        return
+    empty = []
+    for name, item in value.items():
+        child = node.fields.get(name)
+        if child is None or (type(item) is not dict and type(item) is not list):
+            continue
+        if item:
+            _drop_empty(item, child)
+        elif name not in node.required and (type(item) is list or child.additional is not None):
+            empty.append(name)
+    for name in empty:
+        del value[name]
 
 
 def _prune(value: Any, node: Node, path: str, unknown: list[str]) -> None:

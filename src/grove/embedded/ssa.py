@@ -170,7 +170,7 @@ def _changes(old: Manifest | None, new: Manifest, schema: Schema | None) -> tupl
         ) or None, None
     before = _tracked(old)
     # An absent map and an empty one are told apart below the root only.
-    return compare(before or {"metadata": {}}, after or {"metadata": {}}, _root(schema))
+    return compare({"metadata": {}} | before, {"metadata": {}} | after, _root(schema))
 
 
 def apply(
@@ -190,6 +190,7 @@ def apply(
     """
     node = _root(schema)
     claimed = _writable(_tracked(applied), subresource, has_status=has_status)
+    _refuse_twins(claimed, node, "")
     fields = applied_fields(claimed, node)
     version = applied.get("apiVersion", "")
     if live is None:
@@ -211,6 +212,23 @@ def apply(
     result = {**merged, "metadata": dict(merged["metadata"])}
     _write(result, entries)
     return result
+
+
+def _refuse_twins(value: Any, node: Node, path: str) -> None:
+    """Refuses lists that name an item twice: it could not be told which of the two is owned."""
+    if type(value) is dict and not node.atomic:
+        for name, item in value.items():
+            if type(item) is dict or type(item) is list:
+                _refuse_twins(item, child_of(node, name), f"{path}.{name}")
+    elif type(value) is list and node.list_type in ("map", "set"):
+        seen: set[str] = set()
+        for item in value:
+            element = item_element(item, node)
+            if element in seen:
+                what = f"{path}: duplicate entries for key {describe((element,))}"
+                raise ApiError(500, "", f"failed to create typed patch object: {what}")
+            seen.add(element)
+            _refuse_twins(item, node.items or OPAQUE, f"{path}{describe((element,))}")
 
 
 def _without_stale(merged: Manifest, node: Node, last: _Entry, *, fields: Tree, entries: Entries) -> Manifest:
@@ -285,16 +303,14 @@ def merge(live: Any, applied: Any, node: Node) -> Any:
                 merge(live[name], value, child_of(node, name)) if name in live else copy.deepcopy(value)
             )
         return result
-    if type(applied) is list and type(live) is list:
-        if node.list_type == "map":
-            return _merge_items(live, applied, node)
-        if node.list_type == "set":
-            return [*live, *(item for item in applied if item not in live)]
+    if type(applied) is list and type(live) is list and node.list_type in ("map", "set"):
+        return _merge_items(live, applied, node)
     return copy.deepcopy(applied)
 
 
 def _merge_items(live: list[Any], applied: list[Any], node: Node) -> list[Any]:
-    """Live order, with each new item placed before the known item that follows it in the applied list."""
+    """Items of both in the applied order, the others where they were in the live one; each new item comes
+    before the known item that follows it in the applied list."""
     below = node.items or OPAQUE
     current = {item_element(item, node): item for item in live}
     wanted = {item_element(item, node): item for item in applied}
@@ -307,9 +323,9 @@ def _merge_items(live: list[Any], applied: list[Any], node: Node) -> list[Any]:
     for element, item in current.items():
         if element not in wanted:
             result.append(item)
-            continue
-        while element in queue:
-            result.append(merged[queue.pop(0)])
+        elif element == next((known for known in queue if known in current), None):
+            while element in queue:
+                result.append(merged[queue.pop(0)])
     result.extend(merged[element] for element in queue)
     return result
 

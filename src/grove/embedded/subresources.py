@@ -5,7 +5,7 @@ Each is a small translation to a read or write of the object itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -70,7 +70,9 @@ class Subresources:
             field_validation="Ignore",
             subresource="scale",
         )
-        entry = await self._api.update(resource, namespace, name, obj, plain)
+        # Who scales a custom object takes the field over; a default that nobody set stays nobody's.
+        untracked = resource.custom and not _owned(obj, paths.spec_replicas)
+        entry = await self._api.update(resource, namespace, name, obj, plain, applied=untracked)
         return scale_of(entry.obj, paths)
 
     def _paths(self, resource: ResourceType) -> ScalePaths:
@@ -235,3 +237,14 @@ def _would_violate(budget: str, needed: int, healthy: int) -> ApiError:
     details = {"causes": [{"reason": "DisruptionBudget", "message": message}]}
     text = "Cannot evict pod as it would violate the pod's disruption budget."
     return ApiError(429, "TooManyRequests", text, details)
+
+
+def _owned(obj: Manifest, path: Sequence[str]) -> bool:
+    """Whether some manager owns the field at a path."""
+    for entry in obj["metadata"].get("managedFields") or ():
+        found = entry.get("fieldsV1")
+        for part in path:
+            found = found.get(f"f:{part}") if found is not None else None
+        if found is not None:
+            return True
+    return False
