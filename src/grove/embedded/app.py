@@ -60,6 +60,10 @@ __all__ = ["App", "ConnectionLost", "Request", "Response", "User"]
 log = logging.getLogger(__name__)
 SUCCESS: Manifest = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 CREATED: Manifest = {**SUCCESS, "code": 201}
+SHOWN_WHEN_DELETED = frozenset(
+    "Pod PodTemplate Service ServiceAccount ResourceQuota PersistentVolume PersistentVolumeClaim".split()
+)
+"""Core kinds whose deletion answers with the object; others answer with a Status."""
 _NOT_SIMULATED = frozenset({"exec", "attach", "portforward", "proxy"})
 _REVIEW_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 PATCH_RELEASES = {"1.35": 3, "1.36": 4, "1.37": 1}
@@ -409,7 +413,7 @@ class App:
         options = delete_options(call.request.query, self._body(call))
         write = replace(call.write_options(), dry_run=options.dry_run)
         obj, gone = await self.deletions.delete(resource, target.namespace, target.name, options, write)
-        if not gone or resource.kind == "Pod":
+        if not gone or (not resource.group and resource.kind in SHOWN_WHEN_DELETED):
             return reply(to_served(resource, obj))
         details = {"name": target.name, "kind": resource.plural, "uid": obj["metadata"]["uid"]}
         if resource.group:

@@ -45,7 +45,8 @@ class Deletions:
         if finished(home, marked):
             if not options.dry_run:
                 self._api.remove(home, entry.obj)
-            return entry.obj, True
+            # A kind with a grace period is shown as the deletion marked it, also when there was none to wait.
+            return (marked if home.key == ("", "pods") else entry.obj), True
         if options.dry_run or marked == entry.obj:
             return marked, False
         if home.key == (crds.GROUP, crds.PLURAL):

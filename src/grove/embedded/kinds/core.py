@@ -74,6 +74,8 @@ class NodeStrategy(Strategy):
 
 
 class ServiceStrategy(Strategy):
+    assigned = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
+
     def prepare_create(self, obj: Manifest, ctx: Context) -> None:
         spec = obj.setdefault("spec", {})
         obj["status"] = {"loadBalancer": {}}
@@ -82,6 +84,9 @@ class ServiceStrategy(Strategy):
         if not spec.get("clusterIP"):
             spec["clusterIP"] = (spec.get("clusterIPs") or [None])[0] or ctx.new_cluster_ip()
         spec["clusterIPs"] = [spec["clusterIP"]]
+        if spec["clusterIP"] == "None" and not spec.get("selector"):
+            # Whoever writes its endpoints may write both families.
+            fill(spec, ipFamilies=["IPv4", "IPv6"], ipFamilyPolicy="RequireDualStack")
 
     def prepare_update(self, new: Manifest, old: Manifest, ctx: Context) -> None:
         # A client that does not know the allocated address keeps it.
@@ -97,6 +102,10 @@ class ServiceStrategy(Strategy):
         fill(spec, type="ClusterIP", sessionAffinity="None")
         if spec["type"] != "ExternalName":
             fill(spec, internalTrafficPolicy="Cluster", ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
+        if spec["sessionAffinity"] == "ClientIP":
+            fill(spec, sessionAffinityConfig={"clientIP": {"timeoutSeconds": 10800}})
+        else:
+            spec.pop("sessionAffinityConfig", None)
         for port in spec.get("ports") or ():
             fill(port, protocol="TCP", targetPort=port.get("port"))
 
