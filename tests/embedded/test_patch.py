@@ -57,7 +57,7 @@ REFUSED: dict[str, tuple[Any, int]] = {
     "a test that fails": ([{"op": "test", "path": "/a", "value": 9}], 422),
     "true is not one": ([{"op": "test", "path": "/a", "value": True}], 422),
     "a path that is not there": ([{"op": "remove", "path": "/zzz"}], 422),
-    "replace needs a target": ([{"op": "replace", "path": "/zzz", "value": 1}], 422),
+    "replace needs a parent": ([{"op": "replace", "path": "/zzz/y", "value": 1}], 422),
     "an index beyond the end": ([{"op": "remove", "path": "/l/7"}], 422),
     "an operation that does not exist": ([{"op": "frobnicate", "path": "/a"}], 422),
     "no list": ({"op": "remove"}, 400),

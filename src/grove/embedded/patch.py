@@ -144,7 +144,8 @@ def _remove(document: Any, path: Sequence[str]) -> Any:
 def _replace(document: Any, path: Sequence[str], value: Any) -> Any:
     if not path:
         return value
-    _walk(document, path)
+    # Kubernetes' library lets a member be replaced that is not there.
+    _walk(document, path, missing_is_null=True)
     parent = _walk(document, path[:-1])
     if isinstance(parent, list):
         parent[_index(path[-1], len(parent) - 1)] = value

@@ -58,10 +58,10 @@ def _patch_field(result: Manifest, name: str, value: Any, node: Node) -> None:
     if value is None:
         result.pop(name, None)
     elif isinstance(value, dict):
-        if node.atomic and PATCH not in value:
-            result[name] = copy.deepcopy(value)
-        elif value.get(PATCH) == "delete":
+        if value.get(PATCH) == "delete":
             result.pop(name, None)
+        elif value.get(PATCH) == "replace" and name not in result:
+            return  # Kubernetes replaces only what is there.
         else:
             result[name] = _patch(result.get(name), value, node)
     elif isinstance(value, list) and "merge" in node.strategies:
