@@ -1,7 +1,8 @@
 """Run the API contract suite on real control planes: `contract_real.py 1.36 [1.37 ...]`.
 
-Starts each one on the loopback, runs the same checks with the same goldens as on the embedded server, and
-stops it. There is no scheduler: what it writes to a pod would come between a check and its answer.
+Starts each one on the loopback, runs the same checks with the same goldens as on the embedded server, asks
+both servers the same at random (GROVE_DIFFERENTIAL_SEEDS=1000 for more), and stops it. There is no scheduler:
+what it writes to a pod would come between a check and its answer.
 """
 
 import asyncio
@@ -14,6 +15,8 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from grove.real import Options, RealControlPlane, RealFailure  # noqa: E402
 
+SUITES = ("tests/contract/test_contract.py", "tests/contract/test_differential.py")
+
 
 async def run(minor: str) -> int:
     """The exit code of the suite on one minor."""
@@ -25,7 +28,7 @@ async def run(minor: str) -> int:
         }
         suite = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "pytest", "-n", "0", "-m", "not compat", "tests/contract/test_contract.py"),
+            *("-m", "pytest", "-n", "0", "-m", "not compat", *SUITES),
             cwd=ROOT,
             env=environment,
         )

@@ -96,6 +96,31 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "The words are those of Go's decoder.",
     ),
     Deviation(
+        "quantities",
+        API,
+        "Quantities are kept as they were sent: `1000m` does not become `1`, nor `0.5` become `500m`.",
+        "They are compared by value wherever it matters.",
+    ),
+    Deviation(
+        "zero-values",
+        API,
+        'Optional fields of built-in kinds that are sent as `false`, `0` or `""` are kept, and a time that is '
+        "not set is absent and not `null`.",
+        "The schemas do not say which fields Go leaves out; to clients both mean the same.",
+    ),
+    Deviation(
+        "strategic-order",
+        API,
+        "An item that a strategic merge patch adds to a list comes last; in Kubernetes it can come first.",
+        "The order of such lists means nothing, and `$setElementOrder` is followed.",
+    ),
+    Deviation(
+        "create-on-update",
+        API,
+        "To update or apply the status of a Service that does not exist is answered with 404 and not 422.",
+        "Kubernetes tries to create it first; nobody wants that.",
+    ),
+    Deviation(
         "in-place-resize",
         API,
         "Every change through `pods/resize` is refused (422): resources of a pod cannot change.",
@@ -128,12 +153,18 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "Grove's kinds have one version.",
     ),
     Deviation(
-        "apply-empty-mappings",
+        "apply-empty-lists",
         KINDS,
-        "Who applies an empty mapping below `x-kubernetes-preserve-unknown-fields` owns it alone: another "
-        "manager's key inside is a conflict.",
-        "Ownership of fields without a type is tracked as if they had one.",
-        checks=("applying_below_an_empty_mapping_of_another_owner",),
+        "A list map or set that was applied without items stays when the manager no longer applies it, and "
+        "so does the object around it.",
+        "Nobody owns an empty list, so there is nothing by which it would be found.",
+    ),
+    Deviation(
+        "custom-defaults",
+        KINDS,
+        "Defaults are stored with every write: a write that changes nothing never changes the version, also "
+        "after an apply that dropped fields with a default.",
+        "Kubernetes fills them in when it reads and stores them with the next write.",
     ),
     Deviation(
         "admission-policies",
