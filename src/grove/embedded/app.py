@@ -61,7 +61,15 @@ log = logging.getLogger(__name__)
 SUCCESS: Manifest = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 CREATED: Manifest = {**SUCCESS, "code": 201}
 SHOWN_WHEN_DELETED = frozenset(
-    "Pod PodTemplate Service ServiceAccount ResourceQuota PersistentVolume PersistentVolumeClaim".split()
+    [
+        "Pod",
+        "PodTemplate",
+        "Service",
+        "ServiceAccount",
+        "ResourceQuota",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+    ]
 )
 """Core kinds whose deletion answers with the object; others answer with a Status."""
 _NOT_SIMULATED = frozenset({"exec", "attach", "portforward", "proxy"})

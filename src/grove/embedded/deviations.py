@@ -104,8 +104,8 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "zero-values",
         API,
-        'Optional fields of built-in kinds that are sent as `false`, `0` or `""` are kept, and a time that is '
-        "not set is absent and not `null`.",
+        'Optional fields of built-in kinds that are sent as `false`, `0` or `""` are kept, and a time '
+        "that is not set is absent and not `null`.",
         "The schemas do not say which fields Go leaves out; to clients both mean the same.",
     ),
     Deviation(
