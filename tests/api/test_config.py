@@ -53,7 +53,7 @@ def test_a_configuration_of_the_incumbents_chart_is_read_whole() -> None:
     assert configuration.leader_election.lease_seconds == 15
     assert configuration.server.health_probes.port == 9444
     assert configuration.controllers.pod_clique.concurrent_syncs == 3
-    assert configuration.controllers.pod_gang.concurrent_syncs == 5
+    assert configuration.controllers.pod_gang.concurrent_syncs == 64
     assert (configuration.log_level, configuration.log_format) == ("debug", "text")
     assert configuration.network.auto_mnnvl_enabled
     assert configuration.topology_aware_scheduling.enabled

@@ -124,7 +124,7 @@ class SetController(View):
 class CliqueController(View):
     """The controller of cliques."""
 
-    concurrent_syncs: Annotated[int, says("Objects worked on at once.")] = 10
+    concurrent_syncs: Annotated[int, says("Objects worked on at once.")] = 64
 
 
 class GroupController(View):
@@ -136,7 +136,7 @@ class GroupController(View):
 class GangController(View):
     """The controller of gangs."""
 
-    concurrent_syncs: Annotated[int, says("Objects worked on at once.")] = 5
+    concurrent_syncs: Annotated[int, says("Objects worked on at once.")] = 64
 
 
 class Controllers(View):

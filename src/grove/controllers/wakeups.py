@@ -30,6 +30,9 @@ TOPOLOGY = "topology"
 
 #: How long a flood is gathered: so much for each object in it, at most so much.
 _SECONDS_LEAST = 0.01
+#: On a cluster with many pods everybody waits a little longer: nobody sees it, and there is less to do.
+_CROWD_SECONDS_EACH = 0.00005
+_CROWD_SECONDS_MOST = 0.1
 _A_MOMENT_SECONDS = 0.2
 _SECONDS_EACH = 0.0002
 _SECONDS_MOST = 0.5
@@ -61,7 +64,8 @@ def with_its_pods(key: Key, cache: Cache) -> float:
     """Longer for a gang or clique with many pods; one of the two indexes knows the key."""
     pods = cache.store(Pod)
     count = max(pods.count("gang", str(key)), pods.count("clique", str(key)))
-    return min(_SECONDS_MOST, _SECONDS_LEAST + _SECONDS_EACH * count)
+    crowd = min(_CROWD_SECONDS_MOST, _CROWD_SECONDS_EACH * len(pods))
+    return min(_SECONDS_MOST, _SECONDS_LEAST + crowd + _SECONDS_EACH * count)
 
 
 def with_its_siblings(key: Key, cache: Cache) -> float:
