@@ -26,6 +26,8 @@ from grove.plan.changes import Apply, Change, Create, Delete, JsonPatch, Patch
 
 #: Enough to keep an API server busy, few enough that its fairness queues do not mind us.
 IN_FLIGHT = 64
+#: With so many writes under way the operator counts as busy.
+BUSY = 8
 
 #: Field managers behind which a person sits: their edits of an object of ours are mended.
 _PEOPLE = re.compile(r"^(kubectl|k9s|lens|helm|argocd|oc)\b", re.IGNORECASE)
@@ -52,6 +54,7 @@ class Remembers(Protocol):
         self, key: Key, resource: Resource, resource_version: str, *, about: Key | None = None
     ) -> None: ...
     def deleted(self, key: Key, resource: Resource, object_key: Key, uid: str) -> None: ...
+    def wake(self, key: Key) -> None: ...
 
 
 class _NoBarrier:
@@ -62,6 +65,9 @@ class _NoBarrier:
 
     def deleted(self, key: Key, resource: Resource, object_key: Key, uid: str) -> None:
         """Nobody waits for it."""
+
+    def wake(self, key: Key) -> None:
+        """There is no loop that could look."""
 
 
 NO_BARRIER: Remembers = _NoBarrier()
@@ -98,8 +104,10 @@ class Applier:
     def __init__(self, client: Client, *, in_flight: int = IN_FLIGHT) -> None:
         self._client = client
         self._slots = asyncio.Semaphore(in_flight)
-        #: Changes asked for and not yet answered: how busy the operator is.
+        #: Changes asked for and not yet answered, statuses aside: how busy we are with making progress.
         self.pending = 0
+        #: Called when that falls below `BUSY`.
+        self.on_quiet: Callable[[], None] = lambda: None
 
     async def apply(self, changes: Sequence[Change], *, barrier: Remembers, key: Key) -> Applied:
         """Carry out one stage. The first failure stops what has not begun; what has begun is finished."""
@@ -125,7 +133,8 @@ class Applier:
                 crew.create_task(work())
 
     async def _one(self, change: Change, applied: Applied, barrier: Remembers, key: Key) -> None:
-        self.pending += 1
+        progress = not (isinstance(change, Patch) and change.subresource == "status")
+        self.pending += progress
         try:
             async with self._slots:
                 written = await self._carry_out(change)
@@ -133,7 +142,9 @@ class Applier:
             applied.failures.append((change, failure))
             return
         finally:
-            self.pending -= 1
+            self.pending -= progress
+            if progress and self.pending == BUSY - 1:
+                self.on_quiet()
         applied.done.append(change)
         if isinstance(change, Delete):
             barrier.deleted(key, change.resource, change.key, change.uid)

@@ -5,20 +5,21 @@ What nobody waits for is held back briefly, and longer while the operator is bus
 first, reports when it is quiet. What somebody waits for (`urgent`) is written at once.
 """
 
+import asyncio
 from dataclasses import dataclass
 
 import msgspec
 
-from grove.controllers.apply import Applied, Applier, Remembers
+from grove.controllers.apply import BUSY, Applied, Applier, Remembers
 from grove.meta import Key, Manifest, Object, Resource
 from grove.plan.changes import Patch, difference
 from grove.runtime.clock import Clock
 from grove.runtime.outcome import DONE, After, Outcome
 
 HOLD_SECONDS = 0.5
-HOLD_WHILE_BUSY_SECONDS = 8.0
-#: With so many writes under way the operator counts as busy.
-BUSY = 8
+HOLD_WHILE_BUSY_SECONDS = 30.0
+#: So long it must be quiet before everybody who was held back is called.
+QUIET_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,10 @@ class Reporter:
         self._applier = applier
         self._clock = clock
         self._since: dict[tuple[Resource, Key], float] = {}
+        #: Who was held back because there was more important work, and how to call them.
+        self._waiting: dict[tuple[Resource, Key], Remembers] = {}
+        self._timer: asyncio.Handle | None = None
+        applier.on_quiet = self._quiet_soon
 
     async def report(
         self,
@@ -54,12 +59,12 @@ class Reporter:
         observed = msgspec.to_builtins(getattr(about, "status", None)) or {}
         changed = difference(status, observed)
         if not changed:
-            self._since.pop(held, None)
+            self.forget(*held)
             return Reported(False, DONE)
-        wait = 0.0 if urgent else self._wait(held)
+        wait = 0.0 if urgent else self._wait(held, barrier)
         if wait > 0:
             return Reported(False, After(wait, "the status settles"))
-        self._since.pop(held, None)
+        self.forget(*held)
         change = Patch(
             resource, about.key, {"status": changed}, subresource="status", resource_version=resource_version
         )
@@ -70,15 +75,32 @@ class Reporter:
     def forget(self, resource: Resource, key: Key) -> None:
         """Nothing more will be said about this object."""
         self._since.pop((resource, key), None)
+        self._waiting.pop((resource, key), None)
 
-    def _wait(self, held: tuple[Resource, Key]) -> float:
+    def _wait(self, held: tuple[Resource, Key], barrier: Remembers) -> float:
         now = self._clock.monotonic()
         since = self._since.setdefault(held, now)
-        busy = self._applier.pending >= BUSY
-        limit = HOLD_WHILE_BUSY_SECONDS if busy else HOLD_SECONDS
-        wait = min(since + limit - now, HOLD_SECONDS)
+        if self._applier.pending >= BUSY:
+            # Called when it is quiet; looking from time to time whether it is would itself be much to do.
+            self._waiting[held] = barrier
+            wait = since + HOLD_WHILE_BUSY_SECONDS - now
+        else:
+            wait = since + HOLD_SECONDS - now
         # What is left of a wait by the inaccuracy of floats alone is no wait.
         return wait if wait > 0.001 else 0.0
+
+    def _quiet_soon(self) -> None:
+        if self._timer is None and self._waiting:
+            self._timer = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._call)
+
+    def _call(self) -> None:
+        """If it is still quiet, call everybody who was held back."""
+        self._timer = None
+        if self._applier.pending >= BUSY:
+            return
+        waiting, self._waiting = self._waiting, {}
+        for (_, key), barrier in waiting.items():
+            barrier.wake(key)
 
 
 def _version(applied: Applied, resource: Resource, key: Key) -> str:

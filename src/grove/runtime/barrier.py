@@ -103,6 +103,10 @@ class Barrier:
         self._drop(key)
         return False
 
+    def wake(self, key: Key) -> None:
+        """Ask for a look at this key."""
+        self._wake(key)
+
     def park(self, key: Key) -> None:
         """Wake this pending key when the cache has caught up, or when the guard runs out."""
         waits = self._waits.get(key)
