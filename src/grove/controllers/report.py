@@ -19,7 +19,7 @@ from grove.runtime.outcome import DONE, After, Outcome
 HOLD_SECONDS = 0.5
 HOLD_WHILE_BUSY_SECONDS = 30.0
 #: So long it must be quiet before everybody who was held back is called.
-QUIET_SECONDS = 0.25
+QUIET_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)

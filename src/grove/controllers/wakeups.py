@@ -31,8 +31,8 @@ TOPOLOGY = "topology"
 #: How long a flood is gathered: so much for each object in it, at most so much.
 _SECONDS_LEAST = 0.01
 #: On a cluster with many pods everybody waits a little longer: nobody sees it, and there is less to do.
-_CROWD_SECONDS_EACH = 0.0001
-_CROWD_SECONDS_MOST = 0.5
+_CROWD_SECONDS_EACH = 0.00002
+_CROWD_SECONDS_MOST = 0.1
 _A_MOMENT_SECONDS = 0.2
 _SECONDS_EACH = 0.0002
 _SECONDS_MOST = 0.5

@@ -70,7 +70,7 @@ class Settled:
 
 
 #: How many children are created in one go: what is planned is held in memory until it is written.
-MOST_AT_ONCE = 600
+MOST_AT_ONCE = 300
 
 
 @dataclass(frozen=True, slots=True)

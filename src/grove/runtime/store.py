@@ -5,6 +5,7 @@ so that a lookup costs what it returns. `revision` is how far the informer has s
 is in the store.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Generic, TypeVar
@@ -125,6 +126,7 @@ class Store(Generic[T]):
         """Remember an object; answers with what was there. Only the informer calls this."""
         key = item.key
         old = self._objects.get(key)
+        _share(item.metadata.labels)
         self._objects[key] = item
         for name in self._functions:
             self._file(name, key, old, item)
@@ -150,3 +152,9 @@ class Store(Generic[T]):
         if new is not None:
             for value in after:
                 buckets.setdefault(value, {})[key] = new
+
+
+def _share(labels: dict[str, str]) -> None:
+    """Let equal label values be one string: thousands of objects carry the same few."""
+    for name, value in labels.items():
+        labels[name] = sys.intern(value)
