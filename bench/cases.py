@@ -80,5 +80,5 @@ def floor_pod(index: int) -> Manifest:
 
 def _pod_spec() -> Manifest:
     requests = {"cpu": "100m", "memory": "64Mi"}
-    container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}
+    container = {"name": "main", "image": "busybox:1.37", "resources": {"requests": requests}}
     return {"containers": [container]}
