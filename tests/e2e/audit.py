@@ -47,7 +47,9 @@ class Audit:
 
     def writes(self, namespace: str, resource: str, subresource: str = "") -> Iterator[tuple[int, Manifest]]:
         """The writes that succeeded, each with the version that it led to."""
-        for line in self._log.read_text(encoding="utf-8").splitlines():
+        # The server may be in the middle of a line while we read: what follows the last newline is not there yet.
+        *lines, _ = self._log.read_text(encoding="utf-8").split("\n")
+        for line in lines:
             entry: Manifest = json.loads(line)
             target, status = entry.get("objectRef") or {}, entry.get("responseStatus") or {}
             where = target.get("namespace"), target.get("resource"), target.get("subresource", "")
