@@ -47,7 +47,7 @@ class Audit:
 
     def writes(self, namespace: str, resource: str, subresource: str = "") -> Iterator[tuple[int, Manifest]]:
         """The writes that succeeded, each with the version that it led to."""
-        # The server may be in the middle of a line while we read: what follows the last newline is not there yet.
+        # The server may be in the middle of a line while we read: only what a newline ends is there.
         *lines, _ = self._log.read_text(encoding="utf-8").split("\n")
         for line in lines:
             entry: Manifest = json.loads(line)
