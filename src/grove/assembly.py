@@ -20,6 +20,7 @@ from grove.controllers.clique import PODS_BY_OWNER, CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
 from grove.controllers.gang import PODS_BY_GANG, GangReconciler
 from grove.controllers.liveness import Liveness
+from grove.controllers.observation import Observation
 from grove.controllers.report import Reporter
 from grove.controllers.scheduling import Scheduling, owner_uids
 from grove.controllers.shell import Shell
@@ -87,7 +88,8 @@ async def assemble(
     clock, rng = clock or SystemClock(), rng or random.Random()
     metrics = Metrics()
     cache = _cache(client, clock, rng)
-    scheduling = _scheduling(client, cache, configuration, metrics)
+    observation = Observation(client, clock, random.Random(rng.getrandbits(64)))
+    scheduling = _scheduling(client, cache, configuration, metrics, observation)
     await _require_crds(client)
     await scheduling.discover()
     recorder = Recorder(client, clock, labels.MANAGER, instance=identity.name, metrics=metrics)
@@ -115,6 +117,7 @@ async def assemble(
         tune_gc=health,
     )
     manager.add_service("discovery", scheduling.run)
+    manager.add_service("observation", observation.run)
     return Operator(manager, cache, controllers, scheduling, metrics)
 
 
@@ -149,12 +152,16 @@ def _cache(client: Client, clock: Clock, rng: random.Random) -> Cache:
 
 
 def _scheduling(
-    client: Client, cache: Cache, configuration: OperatorConfiguration, metrics: Metrics
+    client: Client,
+    cache: Cache,
+    configuration: OperatorConfiguration,
+    metrics: Metrics,
+    observation: Observation,
 ) -> Scheduling:
     scheduler = configuration.scheduler
     registry = Registry.of(scheduler.enabled_backends, scheduler.default_backend)
     configs = {profile.backend: profile.config for profile in scheduler.profiles}
-    return Scheduling(registry, client, cache, metrics, configs=configs)
+    return Scheduling(registry, client, cache, metrics, observation, configs=configs)
 
 
 def _controllers(

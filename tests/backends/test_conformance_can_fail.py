@@ -11,7 +11,16 @@ from tests.backends.clusters import on
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Backend, Capability, Context, Reading, Translation, Verdict
+from grove.backends.base import (
+    Backend,
+    Capability,
+    Context,
+    Fidelity,
+    Loss,
+    Reading,
+    Translation,
+    Verdict,
+)
 from grove.backends.kai import POD_GROUP_ANNOTATION, KaiBackend
 from grove.errors import FieldError, Unsupported
 from grove.meta import Manifest, Resource
@@ -83,11 +92,33 @@ class Twins(Broken):
         return replace(translation, manifests=translation.manifests * 2)
 
 
-class Boaster(Broken):
+class EditsAccount(Broken):
+    """Says something else about the properties of a gang than is true."""
+
+    def edit(self, loss: Loss) -> Loss:
+        raise NotImplementedError
+
+    def translate(self, gang: PodGang, context: Context) -> Translation:
+        translation = super().translate(gang, context)
+        return replace(translation, losses=tuple(map(self.edit, translation.losses)))
+
+
+class Boaster(EditsAccount):
     """Declares what it loses."""
 
     def capabilities(self, context: Context) -> frozenset[Capability]:
-        return super().capabilities(context) | {Capability.REUSE}
+        return super().capabilities(context) | {Capability.PRIORITY}
+
+    def edit(self, loss: Loss) -> Loss:
+        lost = loss.property == Capability.PRIORITY
+        return replace(loss, fidelity=Fidelity.NOT_EXPRESSIBLE, reason="no") if lost else loss
+
+
+class Unreasoned(EditsAccount):
+    """Loses something and does not say why."""
+
+    def edit(self, loss: Loss) -> Loss:
+        return replace(loss, reason="")
 
 
 class Silent(Broken):
@@ -102,6 +133,13 @@ class IgnoresRequired(Broken):
 
     def capabilities(self, context: Context) -> frozenset[Capability]:
         return super().capabilities(context) - {Capability.TOPOLOGY_REQUIRED}
+
+    def translate(self, gang: PodGang, context: Context) -> Translation:
+        translation = KaiBackend.translate(KaiBackend(), gang, context)
+        must = Capability.TOPOLOGY_REQUIRED
+        lost = Loss(must, Fidelity.NOT_EXPRESSIBLE, "no", required=True)
+        losses = tuple(lost if each.property == must else each for each in translation.losses)
+        return replace(translation, losses=losses)
 
 
 class RefusesAll(Broken):
@@ -239,6 +277,11 @@ CASES = {
     ),
     "a capability that is lost": Case(Boaster, K.test_what_is_declared_is_kept_without_loss),
     "a loss in silence": Case(Silent, K.test_what_is_not_declared_is_refused_or_reported),
+    "a property forgotten": Case(Silent, K.test_every_property_of_a_gang_is_accounted_for),
+    "a loss without a reason": Case(Unreasoned, K.test_whatever_is_not_enforced_has_a_reason_and_is_no_must),
+    "a must accepted as a loss": Case(
+        IgnoresRequired, K.test_whatever_is_not_enforced_has_a_reason_and_is_no_must
+    ),
     "a required constraint accepted": Case(AcceptsSets, K.test_what_is_not_declared_is_refused_or_reported),
     "the plain gang refused": Case(RefusesAll, K.test_the_same_gang_gives_the_same_objects),
     "no gate": Case(Ungated, K.test_a_pod_gets_the_gate_and_the_scheduler_and_keeps_foreign_gates),

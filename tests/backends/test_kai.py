@@ -9,7 +9,7 @@ from tests.backends.clusters import on
 
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
-from grove.backends.base import Capability, Cluster, TopologyAware
+from grove.backends.base import Capability, Cluster, Fidelity, TopologyAware
 from grove.backends.kai import KaiBackend
 from grove.backends.kai_topology import drift, owned
 from grove.errors import Unsupported, Waiting
@@ -153,7 +153,7 @@ CASES = {
 def test_objects(case: Case) -> None:
     translation = BACKEND.translate(case.gang, on(case.cluster, **case.config))
     assert list(translation.manifests) == list(case.want)
-    assert translation.losses == ()
+    assert {loss.fidelity for loss in translation.losses} == {Fidelity.ENFORCED}
 
 
 def test_equal_gangs_of_two_namespaces_never_share_a_name() -> None:
@@ -225,7 +225,8 @@ def test_kais_own_topology_annotation_is_the_fallback() -> None:
 
 
 def test_reuse_is_reported_as_lost() -> None:
-    [loss] = BACKEND.translate(make.gang("g", {"a": 1}, reuse="old"), on(clusters.KAI_012)).losses
+    [gang, loss] = BACKEND.translate(make.gang("g", {"a": 1}, reuse="old"), on(clusters.KAI_012)).losses
+    assert gang.fidelity is Fidelity.ENFORCED
     assert loss.property == Capability.REUSE
 
 

@@ -42,7 +42,7 @@ class Fidelity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """One property of a gang and what becomes of it in translation."""
+    """One property of a gang and what becomes of it in translation; `losses.account` makes the whole list."""
 
     property: str
     fidelity: Fidelity
@@ -75,11 +75,19 @@ class Context:
     config: Mapping[str, Any] = field(default_factory=dict)
     #: The set that the gang belongs to, when it belongs to one.
     cliqueset: PodCliqueSet | None = None
+    #: What an `Observing` backend asked to see. A kind that is not here is not known (yet): no reason to
+    #: complain. An empty tuple says that there is none.
+    observed: Mapping[Resource, tuple[Manifest, ...]] = field(default_factory=dict)
+    #: Whether the gates of all pods that the gang lists are open, so that nothing of ours holds it back.
+    released: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """The scheduler's objects for one gang, in the order in which they must exist, and what was lost."""
+    """The scheduler's objects for one gang, in the order in which they must exist.
+
+    `losses` accounts for every property of the gang, also for those that are enforced.
+    """
 
     manifests: tuple[Manifest, ...] = ()
     losses: tuple[Loss, ...] = ()
@@ -210,6 +218,27 @@ class Replacing(Protocol):
 
         Only fields that the translated object mentions are compared: the server fills in others.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A kind of which a backend must see what others made: all of it, or one object."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+
+
+@runtime_checkable
+class Observing(Protocol):
+    """A backend that depends on objects which others make: queues, topologies, a scheduler's configuration.
+
+    They arrive in `Context.observed`; when one of them changes, every gang of the backend is looked at anew.
+    """
+
+    def observes(self, context: Context) -> Sequence[Observed]:
+        """What to watch on this cluster; a kind that the cluster does not serve is left out by the caller."""
         ...
 
 

@@ -21,6 +21,7 @@ from grove.backends.base import (
     Reading,
     Translation,
 )
+from grove.backends.losses import account
 from grove.backends.native import generation as generations
 from grove.backends.native import reading
 from grove.backends.native.generation import (
@@ -121,7 +122,7 @@ class DefaultBackend:
         if refused:
             reasons = "; ".join(f"{each.field}: {refusal(each, generation)}" for each in refused)
             raise Unsupported(f"gang {gang.key}: {reasons}")
-        losses = tuple(_losses(gang, generation, mode))
+        losses = account(gang, self.capabilities(context), "kube-scheduler", _losses(gang, generation, mode))
         if generation is None or not gang.spec.podgroups:
             return Translation(losses=losses)
         return Translation(Dialect(gang, generation, mode).manifests(), losses)
@@ -198,9 +199,6 @@ def _losses(gang: PodGang, generation: Generation | None, mode: Mode) -> Iterato
             f"kube-scheduler packs no gang by preference; pod affinity to {', '.join(keys)} stands in for it"
         )
         yield Loss(Capability.TOPOLOGY_PREFERRED, Fidelity.APPROXIMATED, reason)
-    if gang.spec.reuse_reservation_ref is not None:
-        reason = "kube-scheduler knows no reservations; the gang is placed afresh"
-        yield Loss(Capability.REUSE, Fidelity.NOT_EXPRESSIBLE, reason)
 
 
 def _beyond_minimum(gang: PodGang) -> list[str]:

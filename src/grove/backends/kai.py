@@ -15,8 +15,9 @@ from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup
 from grove.api.pod import Pod
 from grove.api.topology import ClusterTopologyBinding, TopologyConstraint
 from grove.backends import kai_reading, kai_topology
-from grove.backends.base import Capability, Context, Fidelity, Loss, Precondition, Probe, Reading, Translation
+from grove.backends.base import Capability, Context, Precondition, Probe, Reading, Translation
 from grove.backends.kai_queue import QUEUE, queue_conflicts, queue_of
+from grove.backends.losses import account
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
 from grove.backends.shape import groups_by_podgroup, owned_metadata, podgroup_of
 from grove.errors import FieldError, Unsupported, Waiting
@@ -98,11 +99,7 @@ class KaiBackend:
         manifests += [
             _optional_podgroup(gang, each, context) for each in gang.spec.podgroups if each.min_replicas <= 0
         ]
-        losses: tuple[Loss, ...] = ()
-        if gang.spec.reuse_reservation_ref is not None:
-            reason = "KAI knows no reservations to reuse; the gang is placed afresh"
-            losses = (Loss(Capability.REUSE, Fidelity.NOT_EXPRESSIBLE, reason),)
-        return Translation(tuple(manifests), losses)
+        return Translation(tuple(manifests), account(gang, self.capabilities(context), "KAI"))
 
     def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
         podgroup = podgroup_of(pod, gang)

@@ -107,12 +107,13 @@ class GangReconciler:
         cliques = [
             cache.store(PodClique).get(Key(key.namespace, group.name)) for group in gang.spec.podgroups
         ]
+        pods = cache.store(Pod).index(PODS_BY_GANG, str(key))
         return Seen(
             gang,
             backend,
-            self.shell.scheduling.context(backend, cliqueset),
+            self.shell.scheduling.context(backend, cliqueset, released=_released(gang, pods, backend)),
             [clique for clique in cliques if clique is not None and not clique.terminating],
-            cache.store(Pod).index(PODS_BY_GANG, str(key)),
+            pods,
             self.shell.scheduling.objects_of(gang),
         )
 
@@ -273,6 +274,14 @@ def _scaled_below_minimum(seen: Seen) -> str:
 def _initialized(gang: PodGang) -> bool:
     condition = find_condition(gang.status.conditions, conditions.INITIALIZED)
     return condition is not None and condition.is_true
+
+
+def _released(gang: PodGang, pods: Sequence[Pod], backend: Backend | None) -> bool:
+    """Whether every pod that the gang lists exists without the gate that was ours to open."""
+    if backend is None or not _initialized(gang):
+        return False
+    open_ = {pod.name for pod in pods if pod.active and not pod.gated_by(backend.scheduling_gate)}
+    return all(each.name in open_ for group in gang.spec.podgroups for each in group.pod_references)
 
 
 def _troubles(cliques: Sequence[PodClique], failure: GroveError | None) -> list[str]:

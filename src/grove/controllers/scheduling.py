@@ -12,8 +12,9 @@ from typing import Any
 from grove.api import kinds, labels
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
-from grove.backends.base import Backend, Cluster, Context, Probe, Probing, TopologyAware
+from grove.backends.base import Backend, Cluster, Context, Observed, Observing, Probe, Probing, TopologyAware
 from grove.backends.registry import Registry, Selection
+from grove.controllers.observation import Observation
 from grove.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, Terminal, Waiting
 from grove.kube.client import Client
 from grove.meta import Key, Manifest, Object, Resource, manifest_key, resource
@@ -41,10 +42,13 @@ class Scheduling:
         client: Client,
         cache: Cache,
         metrics: Metrics,
+        observation: Observation,
         *,
         configs: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.registry = registry
+        self.observation = observation
+        observation.concluding(self._preconditions)
         self._configs = configs or {}
         self.cluster = Cluster()
         #: Called with every change of a scheduler's object.
@@ -86,10 +90,18 @@ class Scheduling:
         """The backend that acts on a gang: the one its label names, if it is enabled."""
         return self.registry.get(gang.labels.get(labels.SCHEDULER_BACKEND, ""))
 
-    def context(self, backend: Backend | None, cliqueset: PodCliqueSet | None = None) -> Context:
+    def context(
+        self, backend: Backend | None, cliqueset: PodCliqueSet | None = None, *, released: bool = False
+    ) -> Context:
         """What a backend may know besides the gang."""
-        config: Mapping[str, Any] = self._configs.get(backend.name, {}) if backend is not None else {}
-        return Context(self.cluster, config, cliqueset)
+        if backend is None:
+            return Context(self.cluster, cliqueset=cliqueset)
+        config = self._configs.get(backend.name, {})
+        return Context(self.cluster, config, cliqueset, self.observation.of(backend.name), released)
+
+    def _preconditions(self, name: str) -> object:
+        backend = self.registry.get(name)
+        return tuple(backend.preconditions(self.context(backend))) if backend is not None else ()
 
     # Objects --------------------------------------------------------------------------------------
 
@@ -225,6 +237,12 @@ class Scheduling:
             if new not in self._known:
                 self._watch(new)
         self._known = set(wanted)
+        self.observation.want({backend.name: self._observed(backend) for backend in self.registry.enabled})
+
+    def _observed(self, backend: Backend) -> list[Observed]:
+        if not isinstance(backend, Observing):
+            return []
+        return [each for each in backend.observes(self.context(backend)) if self._served(each.resource)]
 
     def _served(self, each: Resource) -> bool:
         return self.cluster.serves(each)

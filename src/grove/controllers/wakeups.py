@@ -230,6 +230,15 @@ def connect(cache: Cache, scheduling: Scheduling, controllers: dict[str, Wakeabl
         for binding in cache.store(ClusterTopologyBinding):
             controllers[TOPOLOGY].enqueue(binding.key)
 
+    def seen_otherwise(backend: str) -> None:
+        # Which sets it concerns is known only once a backend is chosen, so all of them are looked at.
+        for cliqueset in cache.store(PodCliqueSet):
+            controllers[CLIQUESET].enqueue(cliqueset.key)
+        for gang in cache.store(PodGang):
+            if gang.labels.get(labels.SCHEDULER_BACKEND) == backend:
+                controllers[GANG].enqueue(gang.key)
+
+    scheduling.observation.changed.append(seen_otherwise)
     scheduling.listeners.append(scheduler_object)
     scheduling.changed.append(cluster_changed)
 

@@ -20,7 +20,8 @@ from grove.api import labels
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.kinds import GANGS
-from grove.backends.base import Backend, Capability, Context, Translation, Verdict
+from grove.backends.base import Backend, Capability, Context, Fidelity, Loss, Translation, Verdict
+from grove.backends.losses import properties_of
 from grove.errors import Unsupported
 from grove.meta import Manifest
 from grove.testing import make
@@ -154,9 +155,21 @@ class BackendConformance:
         for context in self.contexts():
             for capability in self.backend.capabilities(context) & SAMPLES.keys():
                 losses = self.backend.translate(SAMPLES[capability], context).losses
-                assert capability not in {loss.property for loss in losses}, (
-                    f"{capability} is declared and lost"
-                )
+                assert capability not in _lost(losses), f"{capability} is declared and lost"
+
+    def test_every_property_of_a_gang_is_accounted_for(self) -> None:
+        for _, gang, translation in self._translated():
+            told = {loss.property for loss in translation.losses}
+            forgotten = [asked for asked in properties_of(gang) if asked not in told]
+            assert not forgotten, f"gang {gang.name}: nothing is said about {', '.join(forgotten)}"
+
+    def test_whatever_is_not_enforced_has_a_reason_and_is_no_must(self) -> None:
+        for _, gang, translation in self._translated():
+            for loss in translation.losses:
+                enforced = loss.fidelity is Fidelity.ENFORCED
+                assert enforced or loss.reason, f"gang {gang.name}: {loss.property} is lost without a reason"
+                refusable = loss.required and loss.fidelity is Fidelity.NOT_EXPRESSIBLE
+                assert not refusable, f"gang {gang.name}: {loss.property} is a must and was not refused"
 
     def test_what_is_not_declared_is_refused_or_reported(self) -> None:
         for context in self.contexts():
@@ -167,7 +180,7 @@ class BackendConformance:
         if capability in _SETS and self.backend.validate(_SETS[capability], context):
             return True
         try:
-            lost = {loss.property for loss in self.backend.translate(SAMPLES[capability], context).losses}
+            lost = _lost(self.backend.translate(SAMPLES[capability], context).losses)
         except Unsupported:
             return True
         # Whoever has no gangs at all has no minima per podgroup either.
@@ -248,6 +261,10 @@ class BackendConformance:
                         gang,
                         make.pod_manifest(podgroup.name, index, gang=gang, gates=[_FOREIGN_GATE]),
                     )
+
+
+def _lost(losses: Iterable[Loss]) -> set[str]:
+    return {loss.property for loss in losses if loss.fidelity is not Fidelity.ENFORCED}
 
 
 def _identity(owner: Manifest) -> tuple[object, ...]:

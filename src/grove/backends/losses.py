@@ -1,0 +1,85 @@
+"""What becomes of each property of a gang in translation: the whole account, not only what is lost.
+
+A backend names its exceptions; the rest follows from what it declares. Whatever is required and cannot be
+said is refused here, so that no backend can forget to.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from grove.api.gang import GangTopologyConstraint, PodGang
+from grove.backends.base import Capability, Fidelity, Loss
+from grove.errors import Unsupported
+
+
+def properties_of(gang: PodGang) -> tuple[Capability, ...]:
+    """What a gang asks of its scheduler, in the order of the capabilities."""
+    spec = gang.spec
+    asked = [Capability.GANG]
+    if len(spec.podgroups) > 1:
+        asked.append(Capability.SUBGROUPS)
+    if spec.topology_constraint_group_configs:
+        asked.append(Capability.HIERARCHY)
+    constraints = [each for each in _constraints(gang) if each is not None]
+    if any(each.required for each in constraints):
+        asked.append(Capability.TOPOLOGY_REQUIRED)
+    if any(each.preferred for each in constraints):
+        asked.append(Capability.TOPOLOGY_PREFERRED)
+    if spec.priority_class_name:
+        asked.append(Capability.PRIORITY)
+    if spec.reuse_reservation_ref is not None:
+        asked.append(Capability.REUSE)
+    return tuple(asked)
+
+
+def account(
+    gang: PodGang, able: frozenset[Capability], scheduler: str, exceptions: Iterable[Loss] = ()
+) -> tuple[Loss, ...]:
+    """One entry for each property that the gang has and each exception; raises Unsupported for a lost must.
+
+    `able` is what the backend declares; an exception says what it does not keep, or keeps otherwise, of this
+    gang and why.
+    """
+    special = list(exceptions)
+    named = {each.property for each in special}
+    entries = special + [
+        _by_default(asked, able, scheduler) for asked in properties_of(gang) if asked not in named
+    ]
+    refused = [each.reason for each in entries if each.required and each.fidelity is Fidelity.NOT_EXPRESSIBLE]
+    if refused:
+        raise Unsupported(f"gang {gang.key}: {'; '.join(refused)}")
+    return tuple(sorted(entries, key=lambda each: _RANK.get(each.property, len(_RANK))))
+
+
+_RANK = {capability.value: rank for rank, capability in enumerate(Capability)}
+_REQUIRED = frozenset({Capability.TOPOLOGY_REQUIRED})
+
+
+def _by_default(asked: Capability, able: frozenset[Capability], scheduler: str) -> Loss:
+    must = asked in _REQUIRED
+    if asked in able:
+        return Loss(asked, Fidelity.ENFORCED, required=must)
+    return Loss(asked, Fidelity.NOT_EXPRESSIBLE, f"{scheduler} {_LACKS[asked]}", required=must)
+
+
+_LACKS = {
+    Capability.GANG: "places no gangs as a whole",
+    Capability.SUBGROUPS: "holds no podgroup to a minimum of its own",
+    Capability.HIERARCHY: "knows no groups of podgroups",
+    Capability.TOPOLOGY_REQUIRED: (
+        "cannot enforce a required topology constraint; use pack.preferred, remove the constraint or choose "
+        "another scheduler backend"
+    ),
+    Capability.TOPOLOGY_PREFERRED: "packs no gang by preference",
+    Capability.PRIORITY: "knows no priority of gangs",
+    Capability.QUEUE: "knows no queues",
+    Capability.REUSE: "knows no reservations to reuse; the gang is placed afresh",
+    Capability.PLACEMENT_SCORE: "reports no placement score",
+}
+
+
+def _constraints(gang: PodGang) -> Iterator[GangTopologyConstraint | None]:
+    yield gang.spec.topology_constraint
+    for group in gang.spec.topology_constraint_group_configs:
+        yield group.topology_constraint
+    for podgroup in gang.spec.podgroups:
+        yield podgroup.topology_constraint
