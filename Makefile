@@ -11,6 +11,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 MINORS ?= 1.35,1.36,1.37
+# Schedulers of others, in place of kube-scheduler: none unless asked for, they take minutes to build.
+SCHEDULERS ?=
 CONTROL_PLANE ?= embedded
 KUBERNETES ?= 1.36
 
@@ -62,8 +64,8 @@ compat: setup-dev ## Check against the data in ../shared (samples, upstream CRDs
 bench: setup ## Measure apply -> running at 10 to 5000 pods; CONTROL_PLANE=real (after `make real`) for real programs, KUBERNETES=1.36
 	@$(BIN)/python -m bench --control-plane "$(CONTROL_PLANE)" --kubernetes "$(KUBERNETES)"
 
-real: setup ## Install real control planes (etcd, Kubernetes) for the tests that use them; MINORS=1.36 for one
-	@$(BIN)/python -m grove.real install --minors "$(MINORS)"
+real: setup ## Install real control planes (etcd, Kubernetes) for the tests that use them; MINORS=1.36 for one; SCHEDULERS=kai,volcano,koordinator,yunikorn (or all) for other schedulers too
+	@$(BIN)/python -m grove.real install --minors "$(MINORS)" --schedulers "$(SCHEDULERS)"
 
 e2e: setup-dev ## Gangs, faults and permissions on real control planes (after `make real`); MINORS=1.36 for one, RECORD=1 to record
 	@GROVE_E2E_MINORS="$(MINORS)" $(BIN)/python -m pytest -n 0 -rs -m real $(if $(RECORD),--record) tests/e2e

@@ -16,6 +16,7 @@ from grove.real.cache import Cache
 from grove.real.failure import BuildFailed, NotInstalled, RealFailure
 from grove.real.install import Installer
 from grove.real.progress import Progress
+from grove.real.third_party import ThirdParty, third_party
 from grove.real.toolchain import Go, build_environment, find_go
 from grove.real.versions import etcd_tool, tools
 
@@ -25,8 +26,12 @@ import os, sys
 argv = sys.argv[1:]
 with open(os.environ["CALLS"], "a") as calls:
     calls.write(" ".join(argv) + "\\n")
-if argv[0] == "version":
+if argv[:2] == ["version", "-m"]:
+    print(argv[2] + ": go1.26.8\\n\\tdep\\t" + os.environ.get("CONTAINS", "nothing v0"))
+elif argv[0] == "version":
     print("go version go1.26.8 linux/amd64")
+elif argv[:1] + argv[2:3] == ["list", "-m"]:
+    print(os.environ["SOURCES"])
 elif argv[0] == "list":
     print("go: downloading example.org/thing v1.0.0", file=sys.stderr)
     print("a\\nb\\nc")
@@ -186,6 +191,52 @@ def test_verify_names_what_is_damaged_and_repair_builds_it_anew(desk: Desk) -> N
     assert desk.built() == ["v3"]
     desk.installer().verify(("1.36",))
     assert desk.said[-1] == "  kube-scheduler-1.36.4: as it was built"
+
+
+def sources(folder: Path, scheduler: ThirdParty) -> dict[str, str]:
+    """The environment of a Go that has a scheduler's module with everything in it."""
+    for tool in scheduler.programs:
+        for name in tool.beside:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(f"kind: {name}\n")
+    tool = scheduler.programs[0]
+    return {"SOURCES": str(folder), "CONTAINS": f"{tool.source} v{tool.version} h1:abc="}
+
+
+def test_a_scheduler_is_installed_with_its_definitions(desk: Desk, tmp_path: Path) -> None:
+    kai = third_party("kai")
+    environ = sources(tmp_path / "src", kai)
+    asyncio.run(desk.installer(**environ).install((), (kai,)))
+    assert desk.built() == ["scheduler", "binder"]
+    locator = Locator(desk.cache, {"PATH": ""})
+    assert set(locator.third_party(kai)) == {"kai-scheduler", "kai-binder"}
+    found = [file.read_text() for file in locator.definitions(kai)]
+    assert found == [f"kind: {name}\n" for name in kai.programs[0].beside]
+    assert len(found) == 4
+    asyncio.run(desk.installer(**environ).install((), (kai,)))
+    assert desk.built() == ["scheduler", "binder"]
+
+
+def test_a_scheduler_of_another_version_than_asked_for_is_not_kept(desk: Desk, tmp_path: Path) -> None:
+    kai = third_party("kai")
+    environ = sources(tmp_path / "src", kai) | {"CONTAINS": f"{kai.programs[0].source} v0.11.0 h1:abc="}
+    with pytest.raises(BuildFailed, match=r"kai-scheduler-0\.12\.0 was built but .* says another version"):
+        asyncio.run(desk.installer(**environ).install((), (kai,)))
+    with pytest.raises(NotInstalled, match=r"KAI Scheduler 0\.12\.0 needs .*`make real SCHEDULERS=kai`"):
+        Locator(desk.cache, {"PATH": ""}).third_party(kai)
+
+
+def test_a_definition_that_was_changed_is_damage_and_is_repaired(desk: Desk, tmp_path: Path) -> None:
+    kai = third_party("kai")
+    installer = desk.installer(**sources(tmp_path / "src", kai))
+    asyncio.run(installer.install((), (kai,)))
+    definition = Locator(desk.cache, {"PATH": ""}).definitions(kai)[1]
+    definition.write_text("kind: other\n")
+    with pytest.raises(RealFailure, match=rf"its file {definition.name}.* --schedulers kai` builds"):
+        installer.verify((), (kai,))
+    asyncio.run(installer.repair((), (kai,)))
+    installer.verify((), (kai,))
+    assert desk.built() == ["scheduler", "binder", "scheduler"]
 
 
 def test_a_program_of_the_right_minor_on_path_is_not_built(

@@ -8,6 +8,7 @@ import pytest
 
 from grove.real.build import MODULES
 from grove.real.failure import NotInstalled
+from grove.real.third_party import THIRD_PARTIES, chosen, third_party
 from grove.real.versions import ETCD_VERSION, GO_MINIMUM, MINORS, RELEASES, etcd_tool, release, tools
 
 
@@ -58,3 +59,26 @@ def test_the_version_is_written_into_kubernetes_and_not_into_etcd() -> None:
 def test_an_unknown_minor_is_refused_with_the_known_ones() -> None:
     with pytest.raises(NotInstalled, match=r"'1\.34' is not among .*1\.35, 1\.36, 1\.37"):
         release("1.34")
+
+
+@pytest.mark.parametrize("name", THIRD_PARTIES)
+def test_a_scheduler_is_pinned_to_the_version_that_the_code_names(name: str) -> None:
+    scheduler = third_party(name)
+    text = (MODULES / name / "go.mod").read_text()
+    for tool in scheduler.programs:
+        assert re.findall(rf"^\t{re.escape(tool.source)} v(\S+)", text, re.M) == [scheduler.version]
+        assert tool.package == "." or re.search(rf"^(\t|tool ){re.escape(tool.package)}$", text, re.M)
+    assert set(scheduler.minors) <= set(MINORS)
+
+
+def test_schedulers_are_chosen_by_name_or_all_at_once() -> None:
+    assert [each.name for each in chosen(("volcano", "kai", "kai"))] == ["volcano", "kai"]
+    assert chosen(("all",)) == tuple(THIRD_PARTIES.values())
+    assert chosen(()) == ()
+    with pytest.raises(NotInstalled, match=r"'slurm' is not among .*kai, volcano, koordinator, yunikorn"):
+        chosen(("slurm",))
+
+
+def test_a_minor_that_a_scheduler_is_not_run_on_is_refused_with_those_it_is() -> None:
+    with pytest.raises(NotInstalled, match=r"YuniKorn 1\.8\.0 is not run on Kubernetes 1\.37 .*choose 1\.35"):
+        third_party("yunikorn").check_minor("1.37")

@@ -15,6 +15,7 @@ from grove.real.control_plane import RealControlPlane
 from grove.real.install import Installer
 from grove.real.options import Options
 from grove.real.progress import say
+from grove.real.third_party import THIRD_PARTIES, ThirdParty, chosen
 from grove.real.versions import MINORS, release, tools
 
 INTERRUPTED = 130
@@ -48,13 +49,22 @@ def _parser() -> argparse.ArgumentParser:
     install = commands.add_parser("install", help="build what is missing from the Go module registry")
     install.add_argument("--minors", type=_minors, default=MINORS, help=f"default: {','.join(MINORS)}")
     install.add_argument(
+        "--schedulers",
+        type=_schedulers,
+        default=(),
+        help=f"schedulers of others too: {','.join(THIRD_PARTIES)}, or all (default: none)",
+    )
+    install.add_argument(
         "--jobs", type=int, help="how many packages Go compiles at a time (default: all cores)"
     )
     checks = install.add_mutually_exclusive_group()
     checks.add_argument("--verify", action="store_true", help="only check the checksums of what is there")
     checks.add_argument("--repair", action="store_true", help="check, and build anew what is damaged")
     start = commands.add_parser("start", help="run a control plane until Ctrl-C")
-    start.add_argument("--minor", choices=MINORS, default=Options().minor)
+    start.add_argument("--minor", choices=MINORS, help="default: 1.36, or what the scheduler is run on")
+    start.add_argument(
+        "--scheduler", choices=tuple(THIRD_PARTIES), default="", help="in place of kube-scheduler"
+    )
     start.add_argument("--kubeconfig", type=Path, help="where to write the administrator's kubeconfig")
     start.add_argument("--directory", type=Path, help="where to keep its files (default: a temporary folder)")
     start.add_argument("--keep", action="store_true", help="keep the files afterwards")
@@ -73,19 +83,31 @@ def _minors(text: str) -> tuple[str, ...]:
     return minors or MINORS
 
 
+def _schedulers(text: str) -> tuple[ThirdParty, ...]:
+    try:
+        return chosen(tuple(part.strip() for part in text.replace(",", " ").split()))
+    except GroveError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _install(asked: argparse.Namespace) -> None:
     installer = Installer(jobs=asked.jobs)
     if asked.verify:
-        installer.verify(asked.minors)
+        installer.verify(asked.minors, asked.schedulers)
     elif asked.repair:
-        _run(installer.repair(asked.minors))
+        _run(installer.repair(asked.minors, asked.schedulers))
     else:
-        _run(installer.install(asked.minors))
+        _run(installer.install(asked.minors, asked.schedulers))
 
 
 async def _start(asked: argparse.Namespace) -> None:
+    usual = THIRD_PARTIES[asked.scheduler].minor if asked.scheduler else Options().minor
     options = Options(
-        minor=asked.minor, scheduler=not asked.no_scheduler, directory=asked.directory, keep=asked.keep
+        minor=asked.minor or usual,
+        scheduler=not asked.no_scheduler,
+        third_party=asked.scheduler,
+        directory=asked.directory,
+        keep=asked.keep,
     )
     async with RealControlPlane(options) as plane:
         print(plane.kubeconfig(asked.kubeconfig), flush=True)
@@ -95,7 +117,9 @@ async def _start(asked: argparse.Namespace) -> None:
 
 def _list() -> None:
     locator = Locator()
-    for tool in dict.fromkeys(tool for minor in MINORS for tool in tools(minor)):
+    own = [tool for minor in MINORS for tool in tools(minor)]
+    others = [tool for each in THIRD_PARTIES.values() for tool in each.programs]
+    for tool in dict.fromkeys((*own, *others)):
         found = locator.find(tool)
         print(f"{tool.label}\t{found.path if found else 'not installed'}")
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from grove.real.cache import Cache, default_root
 from grove.real.failure import NotInstalled
+from grove.real.third_party import ThirdParty
 from grove.real.versions import ETCD, ETCD_MINIMUM, Tool, tools
 
 ASSETS = "KUBEBUILDER_ASSETS"
@@ -39,6 +40,10 @@ class Locator:
 
     def find(self, tool: Tool) -> Found | None:
         """The program to use, or None if it has to be built first."""
+        if tool.source:
+            # Elsewhere nobody could tell which version it is.
+            kept = self.cache.find(tool)
+            return Found(kept, "cache") if kept is not None else None
         assets = self.environ.get(ASSETS)
         if assets:
             # Absolute: a component runs in the folder of its log.
@@ -65,6 +70,22 @@ class Locator:
                 f"(or `python -m grove.real install --minors {minor}`) installs it."
             )
         return {name: place.path for name, place in found.items() if place is not None}
+
+    def third_party(self, scheduler: ThirdParty) -> dict[str, Path]:
+        """Every program of a scheduler by its name; says what is missing and what installs it."""
+        found = {tool.name: self.find(tool) for tool in scheduler.programs}
+        missing = [tool.label for tool in scheduler.programs if found[tool.name] is None]
+        if missing:
+            raise NotInstalled(
+                f"{scheduler.label} needs {', '.join(missing)}: not in {self.cache.root}; "
+                f"`make real SCHEDULERS={scheduler.name}` (or `python -m grove.real install --schedulers "
+                f"{scheduler.name}`) installs it."
+            )
+        return {name: place.path for name, place in found.items() if place is not None}
+
+    def definitions(self, scheduler: ThirdParty) -> list[Path]:
+        """The CustomResourceDefinitions of exactly the version that is installed."""
+        return [file for tool in scheduler.programs for file in self.cache.beside(tool)]
 
 
 def suits(tool: Tool, path: Path) -> bool:

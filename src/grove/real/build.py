@@ -44,6 +44,30 @@ class Builder:
         await self._compile(tool, source, packages=packages, progress=progress)
         return source / tool.name
 
+    async def beside(self, tool: Tool, place: Path, progress: Progress) -> list[Path]:
+        """The files that are kept with a program, where Go has its module."""
+        if not tool.beside:
+            return []
+        where = [str(self.go.path), "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", tool.source]
+        said = await _Run(tool, self.environment, place / "module").go(
+            where, heard=lambda _: None, state=lambda: "copying", progress=progress
+        )
+        files = [Path(said[0]) / name for name in tool.beside]
+        missing = [str(file) for file in files if not file.is_file()]
+        if missing:
+            raise BuildFailed(f"{tool.label}: its module has no file {', '.join(missing)}")
+        return files
+
+    async def is_what_was_asked(self, tool: Tool, binary: Path, progress: Progress) -> bool:
+        """Whether the build information in a program names the module and version that we mean."""
+        asking = [str(self.go.path), "version", "-m", str(binary)]
+        said = await _Run(tool, self.environment, binary.parent).go(
+            asking, heard=lambda _: None, state=lambda: "checking", progress=progress
+        )
+        # `dep  <module>  <version>  <checksum>`; a program of the module itself may stand as `mod`.
+        named = [line.split()[1:3] for line in said if line.split()[:1] in (["dep"], ["mod"])]
+        return [tool.source, f"v{tool.version}"] in named
+
     async def _download(self, tool: Tool, source: Path, progress: Progress) -> int:
         """Fetches what the program needs and nothing else; answers of how many packages it consists."""
         fetched = 0

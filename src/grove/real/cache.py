@@ -16,8 +16,8 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from grove.real.versions import Tool
@@ -38,6 +38,8 @@ class Entry:
     size: int
     sha256: str
     built_with: str
+    #: The checksums of the files that are kept beside it, by name.
+    beside: dict[str, str] = field(default_factory=dict)
 
 
 def default_root(environ: dict[str, str] | None = None) -> Path:
@@ -64,6 +66,10 @@ class Cache:
     def path(self, tool: Tool) -> Path:
         return self.folder(tool) / tool.name
 
+    def beside(self, tool: Tool) -> list[Path]:
+        """Where the files are that are kept with a program."""
+        return [self.folder(tool) / Path(each).name for each in tool.beside]
+
     def entry(self, tool: Tool) -> Entry | None:
         """What is known about a finished program; None when it is not there or is for another machine."""
         try:
@@ -77,6 +83,7 @@ class Cache:
         entry, path = self.entry(tool), self.path(tool)
         try:
             whole = entry is not None and path.stat().st_size == entry.size and os.access(path, os.X_OK)
+            whole = whole and all(file.stat().st_size for file in self.beside(tool))
         except OSError:
             return None
         return path if whole else None
@@ -97,11 +104,17 @@ class Cache:
             return f"has {path.stat().st_size} bytes instead of {entry.size}"
         if checksum(path) != entry.sha256:
             return "has another checksum than when it was built"
+        for name, expected in entry.beside.items():
+            file = self.folder(tool) / name
+            if not file.exists() or checksum(file) != expected:
+                return f"has lost or changed its file {name}"
         return "" if os.access(path, os.X_OK) else "is not executable"
 
-    def store(self, tool: Tool, binary: Path, *, built_with: str) -> Path:
-        """Takes a finished program in, in one step."""
+    def store(self, tool: Tool, binary: Path, *, built_with: str, beside: Sequence[Path] = ()) -> Path:
+        """Takes a finished program in, with the files that belong to it, in one step."""
         with self.workspace() as place:
+            for file in beside:
+                shutil.copyfile(file, place / file.name)
             moved = place / tool.name
             shutil.move(binary, moved)
             moved.chmod(0o755)
@@ -112,6 +125,7 @@ class Cache:
                 size=moved.stat().st_size,
                 sha256=checksum(moved),
                 built_with=built_with,
+                beside={file.name: checksum(place / file.name) for file in beside},
             )
             (place / MANIFEST).write_text(json.dumps(asdict(entry), indent=2) + "\n", encoding="utf-8")
             place.chmod(0o755)

@@ -79,6 +79,10 @@ class Files:
     def users(self) -> Path:
         return self.root / "users"
 
+    @property
+    def third_party(self) -> Path:
+        return self.root / "scheduler"
+
     def key(self, name: str) -> Path:
         return self.keys / name
 
@@ -135,7 +139,7 @@ class Commands:
             f"--advertise-address={LOOPBACK}",
             # The loopback is no lawful address of an endpoint.
             "--endpoint-reconciler-type=none",
-            *self._serving(),
+            *self.serving(),
             f"--client-ca-file={key('ca.crt')}",
             f"--cert-dir={self.files.keys}",
             "--authorization-mode=RBAC",
@@ -166,7 +170,7 @@ class Commands:
             "--leader-elect=false",
             f"--bind-address={LOOPBACK}",
             f"--secure-port={self.ports.controller_manager}",
-            *self._serving(),
+            *self.serving(),
             f"--authorization-always-allow-paths={_OPEN_PATHS}",
             "--use-service-account-credentials=false",
             "--profiling=false",
@@ -189,7 +193,7 @@ class Commands:
             f"--authorization-kubeconfig={kubeconfig}",
             f"--bind-address={LOOPBACK}",
             f"--secure-port={self.ports.scheduler}",
-            *self._serving(),
+            *self.serving(),
             f"--authorization-always-allow-paths={_OPEN_PATHS}",
             "--v=2",
             *_flag("feature-gates", (*self._gates(), *own)),
@@ -212,7 +216,8 @@ class Commands:
     def _command(self, name: str, *arguments: str) -> list[str]:
         return [str(self.programs[name]), *arguments, *self.options.arguments.get(name, ())]
 
-    def _serving(self) -> tuple[str, str]:
+    def serving(self) -> tuple[str, str]:
+        """With which certificate a program serves."""
         key = self.files.key
         return f"--tls-cert-file={key('server.crt')}", f"--tls-private-key-file={key('server.key')}"
 

@@ -6,8 +6,9 @@ Its output goes to its log, and it dies with us (see `child`). Nothing here know
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from grove.real.child import dies_with_parent, signal_group
@@ -18,16 +19,21 @@ PROBE_SECONDS = 0.05
 READ_BYTES = 32 << 10
 TOLD_LINES = 4
 TOLD_CHARACTERS = 400
+_IN_CLUSTER = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
 _TROUBLE = ("error:", "panic:", '"level":"fatal"', '"level":"error"', "fatal error", "unknown flag")
 
 
 class Component:
     """One program; it can be started again after it ended."""
 
-    def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.name = name
         self.command = tuple(command)
         self.log = log
+        #: What it gets beside the environment of this process.
+        self.environment = dict(environment or {})
         #: Set as long as its end would be news.
         self._should_run = False
         self._gave_trouble = False
@@ -51,6 +57,7 @@ class Component:
                 stdout=log,
                 stderr=asyncio.subprocess.STDOUT,
                 cwd=self.log.parent,
+                env=_surroundings() | self.environment,
                 start_new_session=True,
                 preexec_fn=dies_with_parent(),
             )
@@ -116,6 +123,11 @@ class Component:
         except TimeoutError:
             return False
         return True
+
+
+def _surroundings() -> dict[str, str]:
+    """Our environment, less what would send a program to the cluster of the pod that we may be in."""
+    return {name: value for name, value in os.environ.items() if name not in _IN_CLUSTER}
 
 
 async def first_unexpected_end(components: Iterable[Component]) -> ComponentFailed:

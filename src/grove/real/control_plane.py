@@ -1,4 +1,6 @@
-"""A real control plane on this machine: etcd, kube-apiserver, kube-controller-manager and kube-scheduler.
+"""A real control plane on this machine: etcd, kube-apiserver, kube-controller-manager and a scheduler.
+
+The scheduler is kube-scheduler, or one of others (see `third_party`) with its kinds and queues.
 
 Starts in seconds, listens on the loopback only, ends completely: by `stop`, when a start fails, and (on
 Linux) when the process that started it goes away for whatever reason. There are no kubelets: a node is what
@@ -18,17 +20,19 @@ from types import TracebackType
 from typing import Self
 
 from grove.real import kubeconfig
-from grove.real.certificates import LOOPBACK, Authority, Pair, signing_keys, write_private
+from grove.real.certificates import LOOPBACK, Authority, write_private
 from grove.real.commands import Commands, Files, Ports
 from grove.real.component import Component, first_unexpected_end
 from grove.real.failure import ComponentFailed, RealFailure
+from grove.real.furnishing import furnish
+from grove.real.keys import ADMIN, ADMIN_GROUP, write_keys
 from grove.real.options import Options
 from grove.real.place import Place
+from grove.real.schedulers import PORTS, Launch, Probe, Site, launch
+from grove.real.third_party import third_party
 from grove.real.versions import APISERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER, release
 from grove.real.wire import Wire, client_context, compact, free_ports, require_free
 
-ADMIN = "grove-admin"
-ADMIN_GROUP = "system:masters"
 #: An API server with open watches would drain for a minute; everything it serves is going away anyway.
 GRACE_SECONDS = 2.0
 START_ATTEMPTS = 3
@@ -40,9 +44,13 @@ class RealControlPlane:
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
         self.release = release(self.options.minor)
+        self.third_party = third_party(self.options.third_party) if self.options.third_party else None
+        if self.third_party is not None:
+            self.third_party.check_minor(self.release.minor)
         self._say = self.options.say
         self._components: dict[str, Component] = {}
-        self._probes: dict[str, tuple[str, str]] = {}
+        self._probes: dict[str, tuple[str, Probe]] = {}
+        self._launch: Launch | None = None
         self._place: Place | None = None
         self._ports: Ports | None = None
         self._authority: Authority | None = None
@@ -85,15 +93,7 @@ class RealControlPlane:
         """Returns when every component is ready; leaves nothing behind when one does not become so."""
         if self._place is not None:
             raise RealFailure("this control plane is started already")
-        without = frozenset(
-            name
-            for name, wanted in (
-                (SCHEDULER, self.options.scheduler),
-                (CONTROLLER_MANAGER, self.options.controller_manager),
-            )
-            if not wanted
-        )
-        programs = self.options.locator.all_of(self.release.minor, without=without)
+        programs = self._programs()
         for attempt in range(1, START_ATTEMPTS + 1):
             try:
                 await self._start_once(programs)
@@ -110,7 +110,7 @@ class RealControlPlane:
     async def stop(self) -> None:
         """Ends every component and removes the files; the logs stay when a component gave trouble."""
         trouble = any(each.gave_trouble for each in self._components.values())
-        await asyncio.gather(*(self._end(name) for name in (SCHEDULER, CONTROLLER_MANAGER)))
+        await asyncio.gather(*(self._end(name) for name in self._components if name not in (ETCD, APISERVER)))
         await self._end(APISERVER)
         await self._end(ETCD)
         for wire in self._wires.values():
@@ -163,6 +163,22 @@ class RealControlPlane:
         key = self._files.key
         return client_context(key("ca.crt"), key("admin.crt"), key("admin.key"))
 
+    def _programs(self) -> dict[str, Path]:
+        """Every program that is needed; raises with what is missing."""
+        wanted = {
+            SCHEDULER: self._runs_kube_scheduler,
+            CONTROLLER_MANAGER: self.options.controller_manager,
+        }
+        without = frozenset(name for name, needed in wanted.items() if not needed)
+        found = self.options.locator.all_of(self.release.minor, without=without)
+        if self.third_party is not None:
+            found |= self.options.locator.third_party(self.third_party)
+        return found
+
+    @property
+    def _runs_kube_scheduler(self) -> bool:
+        return self.options.scheduler and self.third_party is None
+
     async def _start_once(self, programs: dict[str, Path]) -> None:
         begin = time.monotonic()
         self._place = Place(self.options.directory)
@@ -178,6 +194,10 @@ class RealControlPlane:
             await self._components[name].start()
             await self._ready(name)
             self._say(f"  {name}: ready after {time.monotonic() - begin:.1f} s")
+        if self.third_party is not None and self._launch is not None:
+            # Before the controller manager: its garbage collector is slow to notice new kinds.
+            definitions = self.options.locator.definitions(self.third_party)
+            await furnish(self._wires["admin"], self.url, definitions, self._launch.objects)
         others = [name for name in self._components if name not in (ETCD, APISERVER)]
         for name in others:
             await self._components[name].start()
@@ -189,26 +209,56 @@ class RealControlPlane:
         """Puts down the components, how to ask each whether it is ready, and with whose certificate."""
         ports, url, key = commands.ports, commands.ports.url, commands.files.key
         lines = {ETCD: commands.etcd(), APISERVER: commands.apiserver()}
-        self._probes = {ETCD: ("etcd", f"{ports.etcd_url}/health"), APISERVER: ("admin", f"{url}/readyz")}
+        self._probes = {
+            ETCD: ("etcd", Probe(f"{ports.etcd_url}/health")),
+            APISERVER: ("admin", Probe(f"{url}/readyz")),
+        }
         if self.options.controller_manager:
             lines[CONTROLLER_MANAGER] = commands.controller_manager()
             # Pods can be created once its first work is done: the default service account.
             account = f"{url}/api/v1/namespaces/default/serviceaccounts/default"
-            self._probes[CONTROLLER_MANAGER] = ("admin", account)
-        if self.options.scheduler:
+            self._probes[CONTROLLER_MANAGER] = ("admin", Probe(account))
+        if self._runs_kube_scheduler:
             lines[SCHEDULER] = commands.scheduler()
-            self._probes[SCHEDULER] = ("admin", f"https://{LOOPBACK}:{ports.scheduler}/readyz")
+            self._probes[SCHEDULER] = ("admin", Probe(f"https://{LOOPBACK}:{ports.scheduler}/readyz"))
         self._components = {
             name: Component(name, line, self.logs / f"{name}.log") for name, line in lines.items()
         }
+        if self.third_party is not None:
+            self._prepare_third_party(self.third_party.name, commands)
         self._wires = {
             "admin": Wire(self.context()),
             "etcd": Wire(client_context(key("etcd-ca.crt"), key("etcd-client.crt"), key("etcd-client.key"))),
         }
 
+    def _prepare_third_party(self, name: str, commands: Commands) -> None:
+        """Puts down the programs of another scheduler, who may do everything as its installation may."""
+        files = commands.files
+        files.third_party.mkdir(mode=0o700, exist_ok=True)
+        user = f"system:{name}-scheduler"
+        site = Site(
+            commands.programs,
+            self.kubeconfig_for(user, (ADMIN_GROUP,), path=files.kubeconfig(name)),
+            files.third_party,
+            self.url,
+            free_ports(PORTS),
+            commands.serving(),
+            self.options.pod_max_backoff_seconds,
+        )
+        self._launch = launch(name, site)
+        for path, content in self._launch.files.items():
+            write_private(path, content.encode())
+        for part in self._launch.parts:
+            line = [*part.command, *self.options.arguments.get(part.name, ())]
+            log = self.logs / f"{part.name}.log"
+            self._components[part.name] = Component(part.name, line, log, part.environment)
+            self._probes[part.name] = ("admin", part.probe)
+
     async def _ready(self, name: str) -> None:
-        wire, url = self._probes[name]
-        await self._component(name).ready(self._wires[wire].answers(url), within=self.options.ready_seconds)
+        wire, probe = self._probes[name]
+        asks = self._wires[wire]
+        question = asks.tells(probe.url, probe.holds) if probe.holds else asks.answers(probe.url)
+        await self._component(name).ready(question, within=self.options.ready_seconds)
 
     async def _end(self, name: str) -> None:
         component = self._components.get(name)
@@ -216,28 +266,9 @@ class RealControlPlane:
             await component.stop(grace=GRACE_SECONDS)
 
     def _write_files(self, commands: Commands) -> None:
-        files = commands.files
-        for folder in (files.keys, files.users):
-            folder.mkdir(mode=0o700, exist_ok=True)
         self.logs.mkdir(parents=True, exist_ok=True)
-        self._authority, etcd_authority = Authority("grove-real-ca"), Authority("grove-real-etcd-ca")
-        private, public = signing_keys()
-        self._write_pair("server", self._authority.server("kube-apiserver"))
-        self._write_pair("admin", self._authority.client(ADMIN, (ADMIN_GROUP,)))
-        self._write_pair("etcd", etcd_authority.server("etcd"))
-        self._write_pair("etcd-client", etcd_authority.client("kube-apiserver"))
-        for name, content in (
-            ("ca.crt", self._authority.certificate),
-            ("etcd-ca.crt", etcd_authority.certificate),
-            ("sa.key", private),
-            ("sa.pub", public),
-        ):
-            write_private(files.key(name), content)
+        self._authority = write_keys(commands.files)
         self._write_users(commands)
-
-    def _write_pair(self, name: str, pair: Pair) -> None:
-        write_private(self._files.key(f"{name}.crt"), pair.certificate)
-        write_private(self._files.key(f"{name}.key"), pair.key)
 
     def _write_users(self, commands: Commands) -> None:
         files = commands.files

@@ -1,7 +1,7 @@
-"""Install the programs of one or more minors: what is there is used, what is missing is built.
+"""Install the programs of minors and schedulers: what is there is used, what is missing is built.
 
 An interrupted installation is continued by the next: finished programs stay, and so does Go's build cache
-until the minor that needed it is complete.
+until the minor or the scheduler that needed it is complete.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from grove.real.build import Builder
 from grove.real.cache import Cache, default_root
 from grove.real.failure import BuildFailed, NotInstalled, RealFailure
 from grove.real.progress import Progress, say
+from grove.real.third_party import ThirdParty
 from grove.real.toolchain import build_environment, find_go
 from grove.real.versions import MINORS, Tool, tools
 
@@ -26,51 +27,51 @@ NEEDED_BYTES = 6 << 30
 
 @dataclass(frozen=True, slots=True)
 class Installer:
-    """Brings the programs of minors into a cache."""
+    """Brings programs into a cache."""
 
     cache: Cache = field(default_factory=lambda: Cache(default_root()))
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     jobs: int | None = None
     say: Callable[[str], None] = say
 
-    async def install(self, minors: Sequence[str] = MINORS) -> None:
-        """Leaves every program of the minors ready to run."""
-        wanted = {minor: tools(minor) for minor in minors}
+    async def install(self, minors: Sequence[str] = MINORS, schedulers: Sequence[ThirdParty] = ()) -> None:
+        """Leaves every program of the minors and of the schedulers ready to run."""
+        wanted = _wanted(minors, schedulers)
         async with self.cache.lock(waiting=self.say):
-            for minor, programs in wanted.items():
-                await self._install_minor(minor, programs)
+            for what, programs in wanted.items():
+                await self._install(what, programs)
             # What an earlier installation left that was interrupted after its last build.
             await self.cache.discard(self._own_build_cache)
-        self.say(f"Kubernetes {', '.join(minors)}: ready in {self.cache.root}.")
+        self.say(f"{', '.join(wanted)}: ready in {self.cache.root}.")
 
-    def verify(self, minors: Sequence[str] = MINORS) -> None:
+    def verify(self, minors: Sequence[str] = MINORS, schedulers: Sequence[ThirdParty] = ()) -> None:
         """Reads every byte of what the cache holds; raises with a list of what is not as it was built."""
-        wanted = dict.fromkeys(tool for minor in minors for tool in tools(minor))
         wrong = []
-        for tool in wanted:
+        for tool in _tools(minors, schedulers):
             damage = self.cache.damage(tool)
             wrong += [f"{tool.label} {damage}"] if damage else []
             self.say(f"  {tool.label}: {damage or 'as it was built'}")
         if wrong:
+            also = f" --schedulers {','.join(each.name for each in schedulers)}" if schedulers else ""
             raise RealFailure(
-                f"{'; '.join(wrong)}. `python -m grove.real install --repair --minors {','.join(minors)}` "
-                "builds what is damaged or missing."
+                f"{'; '.join(wrong)}. `python -m grove.real install --repair --minors {','.join(minors)}"
+                f"{also}` builds what is damaged or missing."
             )
 
-    async def repair(self, minors: Sequence[str] = MINORS) -> None:
+    async def repair(self, minors: Sequence[str] = MINORS, schedulers: Sequence[ThirdParty] = ()) -> None:
         """Removes what is not as it was built, then installs what is missing."""
         async with self.cache.lock(waiting=self.say):
-            for tool in dict.fromkeys(tool for minor in minors for tool in tools(minor)):
+            for tool in _tools(minors, schedulers):
                 if self.cache.folder(tool).exists() and self.cache.damage(tool):
                     self.cache.remove(tool)
-        await self.install(minors)
+        await self.install(minors, schedulers)
 
-    async def _install_minor(self, minor: str, programs: Sequence[Tool]) -> None:
-        self.say(f"Kubernetes {minor}:")
+    async def _install(self, what: str, programs: Sequence[Tool]) -> None:
+        self.say(f"{what}:")
         missing = [tool for tool in programs if not self._is_there(tool)]
         if not missing:
             return
-        self._check_room()
+        self._check_room(what)
         go = find_go()
         # A build cache that the user chose is the user's; ours is gigabytes that nobody needs afterwards.
         chosen = self.environ.get("GOCACHE")
@@ -95,19 +96,39 @@ class Installer:
         with self.cache.workspace() as place:
             try:
                 binary = await builder.build(tool, place, progress)
+                right = await self._is_right(tool, binary, builder, progress)
+                beside = await builder.beside(tool, place, progress)
             except BaseException:
                 progress.finish("not finished")
                 raise
-            if not suits(tool, binary):
+            if not right:
                 raise BuildFailed(f"{tool.label} was built but does not run here or says another version")
-            stored = self.cache.store(tool, binary, built_with=builder.go.version)
+            stored = self.cache.store(tool, binary, built_with=builder.go.version, beside=beside)
         progress.finish(f"built, {stored.stat().st_size / 1e6:.0f} MB")
 
-    def _check_room(self) -> None:
+    async def _is_right(self, tool: Tool, binary: Path, builder: Builder, progress: Progress) -> bool:
+        if tool.source:
+            return await builder.is_what_was_asked(tool, binary, progress)
+        return suits(tool, binary)
+
+    def _check_room(self, what: str) -> None:
         self.cache.root.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(self.cache.root).free
         if free < NEEDED_BYTES:
             raise NotInstalled(
-                f"Building a minor takes up to {NEEDED_BYTES >> 30} GiB and {self.cache.root} has "
+                f"Building {what} takes up to {NEEDED_BYTES >> 30} GiB and {self.cache.root} has "
                 f"{free / (1 << 30):.1f} GiB left; make room, or set XDG_CACHE_HOME to a larger disk."
             )
+
+
+def _wanted(minors: Sequence[str], schedulers: Sequence[ThirdParty]) -> dict[str, Sequence[Tool]]:
+    """The programs by what they are for; each of these is built in one go."""
+    return {
+        **{f"Kubernetes {minor}": tools(minor) for minor in minors},
+        **{each.label: each.programs for each in schedulers},
+    }
+
+
+def _tools(minors: Sequence[str], schedulers: Sequence[ThirdParty]) -> list[Tool]:
+    listed = (tool for programs in _wanted(minors, schedulers).values() for tool in programs)
+    return list(dict.fromkeys(listed))

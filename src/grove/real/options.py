@@ -15,8 +15,10 @@ class Options:
     """One control plane; the defaults are what Grove's tests want."""
 
     minor: str = "1.36"
-    #: Leave kube-scheduler out to play it, or to run another.
+    #: Leave kube-scheduler out to play it.
     scheduler: bool = True
+    #: A scheduler of others that runs in its place; see `third_party`.
+    third_party: str = ""
     #: Without it nothing is collected, no namespace ends, and no PodGroup loses its finalizer.
     controller_manager: bool = True
     #: Where the API server listens on the loopback; 0 for any free port.

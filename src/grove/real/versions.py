@@ -85,6 +85,10 @@ class Tool:
     version: str
     module: str
     package: str
+    #: The Go module of a program that does not say its version: the build information in it does.
+    source: str = ""
+    #: Files of that module that are kept beside the program.
+    beside: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:

@@ -52,6 +52,28 @@ class Wire:
 
         return probe
 
+    def tells(self, url: str, holds: Callable[[Manifest], bool]) -> Callable[[], Awaitable[bool]]:
+        """A probe: whether something holds of the object that a GET is answered with."""
+
+        async def probe() -> bool:
+            try:
+                async with self._session.get(url) as response:
+                    return response.status == 200 and holds(json.loads(await response.text()))
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+                return False
+
+        return probe
+
+    async def create(self, url: str, body: Manifest) -> None:
+        """Creates an object; one that is there already is good."""
+        try:
+            async with self._session.post(url, json=body) as response:
+                if response.status not in (201, 409):
+                    text = await response.text()
+                    raise RealFailure(f"POST {url} was answered with {response.status}: {text[:300]}")
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise RealFailure(f"POST {url} was not answered: {error or type(error).__name__}") from error
+
     async def post(self, url: str, body: Manifest) -> Manifest:
         """The answer to a POST; RealFailure when it is not a 200."""
         try:

@@ -1,0 +1,271 @@
+"""How each scheduler of others is started: its configuration, the objects it wants, its command lines.
+
+Pure: where things are comes in, a `Launch` comes out. Everything listens on the loopback or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from grove.meta import Manifest
+from grove.real.certificates import LOOPBACK
+from grove.real.third_party import (
+    KAI_BINDER,
+    KAI_SCHEDULER,
+    KOORD_SCHEDULER,
+    VOLCANO_CONTROLLERS,
+    VOLCANO_SCHEDULER,
+    YUNIKORN_SCHEDULER,
+)
+
+VOLCANO_SYSTEM: Final = "volcano-system"
+YUNIKORN_SYSTEM: Final = "yunikorn"
+#: How many ports a launch may use.
+PORTS: Final = 2
+
+#: The gang and its topology; no preemption, which Grove leaves to whoever configures the cluster.
+VOLCANO_CONF: Final = """actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: network-topology-aware
+"""
+#: A queue that the pods name is made when it is missing; pods that name none go to that of their namespace.
+YUNIKORN_QUEUES: Final = """partitions:
+- name: default
+  placementrules:
+  - name: provided
+    create: true
+  - name: tag
+    value: namespace
+    create: true
+  queues:
+  - name: root
+    submitacl: "*"
+"""
+#: Where Koordinator's gang plugin takes part; it must not sort the queue.
+_COSCHEDULING: Final = ("preEnqueue", "preFilter", "preScore", "reserve", "permit", "postBind")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a scheduler is started."""
+
+    programs: Mapping[str, Path]
+    kubeconfig: Path
+    #: For the files of its configuration.
+    folder: Path
+    url: str
+    ports: Sequence[int]
+    #: The flags by which Kubernetes' own programs serve with the certificate of the control plane.
+    serving: Sequence[str]
+    pod_max_backoff_seconds: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A request whose answer says whether a program is ready."""
+
+    url: str
+    #: What must hold of the answer; that there is one, unless given.
+    holds: Callable[[Manifest], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One program of a scheduler."""
+
+    name: str
+    command: Sequence[str]
+    probe: Probe
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What makes a scheduler run: files first, then objects, then the programs in their order."""
+
+    parts: Sequence[Part]
+    objects: Sequence[Manifest] = ()
+    files: Mapping[Path, str] = field(default_factory=dict)
+
+
+def launch(name: str, site: Site) -> Launch:
+    """The launch of one of the schedulers in `third_party`."""
+    return _LAUNCHES[name](site)
+
+
+def _kai(site: Site) -> Launch:
+    metrics, binder = (f"{LOOPBACK}:{port}" for port in site.ports)
+    scheduler = Part(
+        KAI_SCHEDULER,
+        (
+            str(site.programs[KAI_SCHEDULER]),
+            "--schedule-period=1s",
+            "--leader-elect=false",
+            f"--listen-address={metrics}",
+            # Its second server takes a port and no address, and would listen on every interface. It does
+            # without where it cannot listen, and there is no port -1.
+            "--plugin-server-port=-1",
+            "--qps=1000",
+            "--burst=2000",
+        ),
+        Probe(f"http://{metrics}/metrics"),
+        # It has no flag for it.
+        {"KUBECONFIG": str(site.kubeconfig)},
+    )
+    # The scheduler only asks for bindings; this one binds.
+    binding = Part(
+        KAI_BINDER,
+        (
+            str(site.programs[KAI_BINDER]),
+            f"--kubeconfig={site.kubeconfig}",
+            "--leader-elect=false",
+            f"--metrics-bind-address={binder}",
+            "--health-probe-bind-address=0",
+            "--qps=1000",
+            "--burst=2000",
+        ),
+        Probe(f"http://{binder}/metrics"),
+    )
+    parent = _kai_queue("default-parent-queue")
+    return Launch((scheduler, binding), (parent, _kai_queue("default-queue", "default-parent-queue")))
+
+
+def _kai_queue(name: str, parent: str = "") -> Manifest:
+    # A quota of 0, as KAI's chart has it, would never let pods in that must not be preempted.
+    share = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    spec: Manifest = {"resources": dict.fromkeys(("cpu", "gpu", "memory"), share)}
+    if parent:
+        spec["parentQueue"] = parent
+    return _object("scheduling.run.ai/v2", "Queue", name, spec=spec)
+
+
+def _volcano(site: Site) -> Launch:
+    health, controllers = (f"{LOOPBACK}:{port}" for port in site.ports)
+    conf = site.folder / "volcano-scheduler.conf"
+    common = (f"--kubeconfig={site.kubeconfig}", "--leader-elect=false", "--enable-healthz=true")
+    scheduler = Part(
+        VOLCANO_SCHEDULER,
+        (
+            str(site.programs[VOLCANO_SCHEDULER]),
+            *common,
+            f"--healthz-address={health}",
+            f"--scheduler-conf={conf}",
+            "--schedule-period=1s",
+            "--cache-dumper=false",
+        ),
+        Probe(f"http://{health}/healthz"),
+    )
+    # It opens queues; without it every gang would wait for resources that are there. The controller that
+    # makes PodGroups for pods which have none stays out: ours have one.
+    opening = Part(
+        VOLCANO_CONTROLLERS,
+        (
+            str(site.programs[VOLCANO_CONTROLLERS]),
+            *common,
+            f"--healthz-address={controllers}",
+            "--controllers=queue-controller,hyperNode-controller",
+        ),
+        Probe(
+            f"{site.url}/apis/scheduling.volcano.sh/v1beta1/queues/default",
+            lambda queue: (queue.get("status") or {}).get("state") == "Open",
+        ),
+    )
+    # As an installation has it: by this a client finds out which plugins are on.
+    shown = _object(
+        "v1",
+        "ConfigMap",
+        "volcano-scheduler-configmap",
+        VOLCANO_SYSTEM,
+        data={"volcano-scheduler.conf": VOLCANO_CONF},
+    )
+    objects = (_object("v1", "Namespace", VOLCANO_SYSTEM), shown)
+    return Launch((scheduler, opening), objects, {conf: VOLCANO_CONF})
+
+
+def _koordinator(site: Site) -> Launch:
+    secure, _ = site.ports
+    config = site.folder / "koord-scheduler.json"
+    command = (
+        str(site.programs[KOORD_SCHEDULER]),
+        f"--config={config}",
+        f"--authentication-kubeconfig={site.kubeconfig}",
+        f"--authorization-kubeconfig={site.kubeconfig}",
+        f"--bind-address={LOOPBACK}",
+        f"--secure-port={secure}",
+        *site.serving,
+        "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics",
+        # A second server, without encryption and on every interface unless told otherwise.
+        f"--address={LOOPBACK}",
+        "--port=0",
+        "--enable-network-topology-manager=true",
+        # On, as by default, it would try a gang that does not fit again and again without a pause.
+        "--feature-gates=SchedulerPopFromBackoffQ=false",
+        "--v=2",
+    )
+    part = Part(KOORD_SCHEDULER, command, Probe(f"https://{LOOPBACK}:{secure}/readyz"))
+    return Launch((part,), files={config: json.dumps(_koordinator_config(site), indent=2)})
+
+
+def _koordinator_config(site: Site) -> Manifest:
+    gang: Manifest = {"name": "Coscheduling"}
+    plugins: Manifest = {point: {"enabled": [gang]} for point in _COSCHEDULING}
+    plugins["score"] = {"enabled": [{**gang, "weight": 1}]}
+    plugins["preBind"] = {"enabled": [gang, {"name": "DefaultPreBind"}]}
+    plugins["postFilter"] = {"disabled": [{"name": "*"}], "enabled": [gang, {"name": "DefaultPreemption"}]}
+    version = "kubescheduler.config.k8s.io/v1"
+    arguments = {"apiVersion": version, "kind": "CoschedulingArgs", "awareNetworkTopology": True}
+    return {
+        "apiVersion": version,
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(site.kubeconfig), "qps": 1000, "burst": 2000},
+        "leaderElection": {"leaderElect": False},
+        "podInitialBackoffSeconds": 1,
+        "podMaxBackoffSeconds": site.pod_max_backoff_seconds,
+        "profiles": [
+            {
+                "schedulerName": "koord-scheduler",
+                "pluginConfig": [{**gang, "args": arguments}],
+                "plugins": plugins,
+            }
+        ],
+    }
+
+
+def _yunikorn(site: Site) -> Launch:
+    health = f"{LOOPBACK}:{site.ports[0]}"
+    environment = {
+        "KUBECONFIG": str(site.kubeconfig),
+        "NAMESPACE": YUNIKORN_SYSTEM,
+        "HEALTH_ADDRESS": health,
+    }
+    command = (str(site.programs[YUNIKORN_SCHEDULER]),)
+    part = Part(YUNIKORN_SCHEDULER, command, Probe(f"http://{health}/"), environment)
+    data = {"service.schedulingInterval": "100ms", "queues.yaml": YUNIKORN_QUEUES}
+    settings = _object("v1", "ConfigMap", "yunikorn-configs", YUNIKORN_SYSTEM, data=data)
+    return Launch((part,), (_object("v1", "Namespace", YUNIKORN_SYSTEM), settings))
+
+
+def _object(version: str, kind: str, name: str, namespace: str = "", **content: object) -> Manifest:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **content}
+
+
+_LAUNCHES: Final[Mapping[str, Callable[[Site], Launch]]] = {
+    "kai": _kai,
+    "volcano": _volcano,
+    "koordinator": _koordinator,
+    "yunikorn": _yunikorn,
+}
