@@ -1,5 +1,6 @@
 """The composition root: configuration in, wired Manager out. The only place that knows everything."""
 
+import logging
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.service import Service
 from grove.api.topology import ClusterTopologyBinding
-from grove.backends.registry import Registry
 from grove.controllers import wakeups
 from grove.controllers.apply import Applier, Remembers
 from grove.controllers.clique import PODS_BY_OWNER, CliqueReconciler
@@ -27,6 +27,7 @@ from grove.controllers.shell import Shell
 from grove.controllers.story import Story
 from grove.controllers.topology import TopologyReconciler
 from grove.errors import GroveError
+from grove.extensions import configs_for, installed, registry_for
 from grove.kube.client import Client
 from grove.meta import Key, Object
 from grove.runtime.cache import Cache
@@ -37,6 +38,8 @@ from grove.runtime.lease import LeaderElector, LeaseTimes
 from grove.runtime.manager import Manager
 from grove.runtime.metrics import Metrics
 from grove.runtime.outcome import Outcome
+
+log = logging.getLogger(__name__)
 
 OURS = f"{labels.MANAGED_BY}={labels.MANAGER}"
 
@@ -159,8 +162,12 @@ def _scheduling(
     observation: Observation,
 ) -> Scheduling:
     scheduler = configuration.scheduler
-    registry = Registry.of(scheduler.enabled_backends, scheduler.default_backend)
-    configs = {profile.backend: profile.config for profile in scheduler.profiles}
+    offered = installed()
+    registry = registry_for(scheduler, offered)
+    for each in offered:
+        if each.problem:
+            log.warning("a scheduler backend cannot be used and is left out", extra={"error": each.problem})
+    configs = configs_for(registry, scheduler)
     return Scheduling(registry, client, cache, metrics, observation, configs=configs)
 
 

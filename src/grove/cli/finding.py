@@ -13,6 +13,7 @@ from grove.backends.registry import BUILT_INS
 from grove.cli.talk import Failed
 from grove.cli.treeview import World
 from grove.errors import Forbidden, NotFound
+from grove.extensions import installed
 from grove.kube.client import Client
 from grove.meta import Manifest, Resource
 
@@ -42,10 +43,12 @@ async def find(client: Client, namespace: str, name: str = "") -> World:
 
 
 async def scheduler_resources(client: Client) -> Sequence[Resource]:
-    """The kinds that the built-in backends write in this cluster."""
+    """The kinds that any installed backend writes in this cluster."""
     discovery = await client.discover()
     context = Context(Cluster(discovery.served))
-    found = [each for make in BUILT_INS.values() for each in make().resources(context)]
+    backends = [make() for make in BUILT_INS.values()]
+    backends += [each.backend for each in installed() if each.backend is not None]
+    found = [each for backend in backends for each in backend.resources(context)]
     return [each for each in dict.fromkeys(found) if context.cluster.serves(each)]
 
 

@@ -6,8 +6,8 @@ from typing import Final
 from grove.api import kinds
 from grove.api.config import LeaderElection, OperatorConfiguration
 from grove.backends.base import Cluster, Context
-from grove.backends.registry import Registry
 from grove.errors import Forbidden
+from grove.extensions import configs_for, registry_for
 from grove.kube.client import Client
 from grove.meta import Manifest, resource
 
@@ -25,8 +25,9 @@ async def lacking(client: Client, configuration: OperatorConfiguration) -> list[
             "(or: grove crds | kubectl apply -f -)"
         )
     scheduler = configuration.scheduler
-    configs = {profile.backend: profile.config for profile in scheduler.profiles}
-    for backend in Registry.of(scheduler.enabled_backends, scheduler.default_backend).enabled:
+    registry = registry_for(scheduler)
+    configs = configs_for(registry, scheduler)
+    for backend in registry.enabled:
         context = Context(Cluster(served), configs.get(backend.name, {}))
         found += [
             f"scheduler {backend.name}: {each.missing}"

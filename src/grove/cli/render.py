@@ -55,9 +55,12 @@ def render(
     """
     from grove.cli.documents import read
     from grove.cli.rendering import registry
+    from grove.extensions import installed
 
     if backend and backend != ALL and registry().find(backend) is None:
         known = ", ".join(each.name for each in registry().enabled)
+        if broken := [each.problem for each in installed() if each.problem and each.name == backend]:
+            raise Failed(broken[0])
         raise typer.BadParameter(f"{backend!r} is no scheduler backend; there are {known}, and {ALL}")
     sections = _sections(read(file), backend, kubernetes.value)
     for section in sections:

@@ -26,6 +26,7 @@ from grove.backends.kai_topology import TOPOLOGIES
 from grove.backends.native.generation import DISRUPTION_FIELD, GROUP, TOPOLOGY_FIELD
 from grove.backends.registry import BUILT_INS, Registry
 from grove.errors import FieldError, InvalidInput, Unsupported, Waiting
+from grove.extensions import installed
 from grove.meta import Manifest, Object
 from grove.plan.changes import Create
 from grove.plan.children import Observed, Settled, plan_children
@@ -91,12 +92,21 @@ def cluster(minor: str) -> Cluster:
     served = dict(native.served)
     for each in (PODGROUPS, QUEUES, BIND_REQUESTS, TOPOLOGIES):
         served[each.api_version] = served.get(each.api_version, frozenset()) | {each.plural}
+    for each in [kind for backend in third_parties() for kind in backend.resources(Context(native))]:
+        served[each.api_version] = served.get(each.api_version, frozenset()) | {each.plural}
     return Cluster(served, native.fields | _KAI_FIELDS, native.version)
 
 
 def registry() -> Registry:
-    """Every backend that ships with Grove, enabled."""
-    return Registry.of(list(BUILT_INS), "default")
+    """Every backend that ships with Grove or is installed beside it, enabled."""
+    others = third_parties()
+    names = [*BUILT_INS, *(each.name for each in others)]
+    return Registry.of(names, "default", third_parties=others)
+
+
+def third_parties() -> list[Backend]:
+    """The backends of other packages that can be used."""
+    return [each.backend for each in installed() if each.backend is not None]
 
 
 def judge(manifest: Manifest, bindings: Mapping[str, Manifest]) -> Judged:
