@@ -78,7 +78,8 @@ class Context:
     #: What an `Observing` backend asked to see. A kind that is not here is not known (yet): no reason to
     #: complain. An empty tuple says that there is none.
     observed: Mapping[Resource, tuple[Manifest, ...]] = field(default_factory=dict)
-    #: Whether the gates of all pods that the gang lists are open, so that nothing of ours holds it back.
+    #: Whether the gates of all pods that the gang lists are open (those aside that the backend itself holds
+    #: back), so that nothing of ours keeps it from being placed.
     released: bool = False
 
 
@@ -218,6 +219,19 @@ class Replacing(Protocol):
 
         Only fields that the translated object mentions are compared: the server fills in others.
         """
+        ...
+
+
+@runtime_checkable
+class HoldingBack(Protocol):
+    """A backend whose scheduler must not meet some pods of a gang before the gang is placed.
+
+    Their gates stay closed while the others' open. They are looked at again when the gang's `Scheduled`
+    turns true.
+    """
+
+    def holds_back(self, pod: Pod, gang: PodGang) -> bool:
+        """Whether the pod's gate stays closed although its gang is complete."""
         ...
 
 

@@ -8,7 +8,7 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Backend, Context
+from grove.backends.base import Backend, Context, HoldingBack
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
 from grove.controllers.shell import Shell
@@ -96,6 +96,8 @@ class CliqueReconciler:
             return []
         in_place = self.shell.scheduling.in_place(gang, backend, seen.context)
         free = releasable(seen.pods, gang=gang, clique=seen.clique.name, gate=gate, objects_in_place=in_place)
+        if isinstance(backend, HoldingBack):
+            free = [pod for pod in free if not backend.holds_back(pod, gang)]
         return [JsonPatch(kinds.PODS, pod.key, opening(pod, gate)) for pod in free]
 
     async def report(self, seen: Seen, applied: Applied) -> Outcome:

@@ -18,6 +18,7 @@ from grove.backends.base import (
     Capability,
     Context,
     Fidelity,
+    HoldingBack,
     Loss,
     Reading,
     Replacing,
@@ -277,10 +278,16 @@ def _initialized(gang: PodGang) -> bool:
 
 
 def _released(gang: PodGang, pods: Sequence[Pod], backend: Backend | None) -> bool:
-    """Whether every pod that the gang lists exists without the gate that was ours to open."""
+    """Whether every pod that the gang lists exists without the gate that was ours to open.
+
+    A pod that the backend holds back on purpose counts as open: it is not what the others wait for.
+    """
     if backend is None or not _initialized(gang):
         return False
-    open_ = {pod.name for pod in pods if pod.active and not pod.gated_by(backend.scheduling_gate)}
+    gate = backend.scheduling_gate
+    open_ = {pod.name for pod in pods if pod.active and not pod.gated_by(gate)}
+    if isinstance(backend, HoldingBack):
+        open_ |= {pod.name for pod in pods if pod.active and backend.holds_back(pod, gang)}
     return all(each.name in open_ for group in gang.spec.podgroups for each in group.pod_references)
 
 

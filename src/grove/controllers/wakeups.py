@@ -100,6 +100,13 @@ def its_cliques(gang: PodGang, cache: Cache) -> Iterator[Key]:
         yield Key(gang.namespace, group.name)
 
 
+def its_cliques_with_more(gang: PodGang, cache: Cache) -> Iterator[Key]:
+    """The cliques that have pods above the gang's minimum: a backend may hold those back."""
+    for group in gang.spec.podgroups:
+        if len(group.pod_references) > group.min_replicas:
+            yield Key(gang.namespace, group.name)
+
+
 def sets_that_name_it(binding: ClusterTopologyBinding, cache: Cache) -> Iterator[Key]:
     for cliqueset in cache.store(PodCliqueSet):
         if topology_name(cliqueset) == binding.name:
@@ -154,12 +161,21 @@ def gang_opens(old: PodGang, new: PodGang) -> bool:
     return (initialized and not _initialized(old)) or old.uid != new.uid or (initialized and wanted(old, new))
 
 
+def gang_placed(old: PodGang, new: PodGang) -> bool:
+    """A gang that became Scheduled: what was held back until then may follow."""
+    return _is_true(new, conditions.SCHEDULED) and not _is_true(old, conditions.SCHEDULED)
+
+
 def any_change(old: Object, new: Object) -> bool:
     return True
 
 
 def _initialized(gang: PodGang) -> bool:
-    condition = find_condition(gang.status.conditions, conditions.INITIALIZED)
+    return _is_true(gang, conditions.INITIALIZED)
+
+
+def _is_true(gang: PodGang, type_: str) -> bool:
+    condition = find_condition(gang.status.conditions, type_)
     return condition is not None and condition.is_true
 
 
@@ -183,6 +199,7 @@ TABLE: tuple[Wakeup, ...] = (
     Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, wanted, CLIQUESET, sets_that_name_it),
     Wakeup(kinds.CLIQUES, PodClique, wanted, CLIQUE, itself),
     Wakeup(kinds.GANGS, PodGang, gang_opens, CLIQUE, its_cliques),
+    Wakeup(kinds.GANGS, PodGang, gang_placed, CLIQUE, its_cliques_with_more),
     Wakeup(kinds.PODS, Pod, any_change, CLIQUE, its_clique, with_its_pods),
     Wakeup(kinds.GANGS, PodGang, wanted, GANG, itself),
     Wakeup(kinds.CLIQUES, PodClique, clique_counts, GANG, its_gang),
