@@ -1,5 +1,6 @@
 """`grove up --control-plane real`: Kubernetes' own programs, started, watched and ended with the command."""
 
+import json
 import os
 import signal
 import socket
@@ -7,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from grove.backends.registry import BUILT_INS
 from grove.real import Locator, NotInstalled
+from grove.real.third_party import THIRD_PARTIES, third_party
+from grove.real.versions import tools
+from grove.testing import make
 
 from .conftest import Grove
 from .processes import Process, kubectl, started
@@ -71,6 +76,78 @@ def test_a_set_runs_on_kubernetes_own_programs_and_all_of_them_end_with_sigterm(
     logs = Path(process.said.partition("logs are in ")[2].partition(" ")[0])
     assert logs.name == "log"
     assert not logs.parent.exists()
+
+
+def listening_elsewhere(pids: dict[str, int]) -> list[str]:
+    """The addresses other than the loopback's on which processes listen, as the kernel tells them."""
+    links = [link for pid in pids.values() for link in Path(f"/proc/{pid}/fd").iterdir()]
+    sockets = {str(link.readlink()) for link in links}
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            # 0A is LISTEN; 0100007F is 127.0.0.1 as this machine writes it down.
+            if words[3] == "0A" and f"socket:[{words[9]}]" in sockets and words[1][:8] != "0100007F":
+                found.append(words[1])
+    return found
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", [each for each in THIRD_PARTIES if each in BUILT_INS])
+def test_a_set_runs_on_the_scheduler_of_others_and_all_of_it_ends_with_sigterm(
+    tmp_path: Path, name: str
+) -> None:
+    scheduler = third_party(name)
+    try:
+        Locator().all_of(scheduler.minor)
+        Locator().third_party(scheduler)
+    except NotInstalled as missing:
+        pytest.skip(str(missing))
+    kubeconfig, manifest = tmp_path / "kubeconfig", tmp_path / "set.json"
+    manifest.write_text(json.dumps(make.cliqueset_manifest("pair", {"leader": 1, "worker": 2})))
+    real = ("up", "--control-plane", "real", "--scheduler", name)
+    with started(*real, "--write-kubeconfig", str(kubeconfig), folder=tmp_path) as process:
+        assert process.output.readline() == f"export KUBECONFIG={kubeconfig}\n", process.said
+        assert f" (real) with {scheduler.label} is up at " in process.said
+        pids = programs_of(process)
+        assert set(pids) == PROGRAMS - {"kube-scheduler"} | {tool.name for tool in scheduler.programs}
+        assert listening_elsewhere(pids) == []
+        kubectl(kubeconfig, "apply", "--validate=false", "-f", str(manifest))
+        ready = "--for=jsonpath={.status.availableReplicas}=1"
+        kubectl(kubeconfig, "wait", "podcliqueset/pair", ready, "--timeout=60s")
+        backend = kubectl(kubeconfig, "get", "podgang", "pair-0", "-o", "jsonpath={.metadata.labels}")
+        assert f'"grove.io/scheduler-backend":"{name}"' in backend
+        assert process.ask_to_stop(signal.SIGTERM) == 0, process.said
+        assert not process.anything_left()
+        assert not still_there(pids)
+
+
+def test_a_scheduler_that_is_not_installed_is_named_with_what_installs_it(
+    grove: Grove, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for tool in tools("1.36"):
+        program = tmp_path / tool.name
+        program.write_text(f"#!/bin/sh\necho v{tool.version}\n")
+        program.chmod(0o755)
+    ran = grove("up", "--control-plane", "real", "--scheduler", "kai")
+    assert (ran.code, ran.out) == (1, "")
+    assert len(ran.err.splitlines()) == 1
+    assert "kai-scheduler-0.12.0, kai-binder-0.12.0" in ran.err
+    assert "make real SCHEDULERS=kai" in ran.err
+
+
+def test_a_scheduler_on_a_minor_that_it_is_not_run_on_is_refused(grove: Grove) -> None:
+    ran = grove("up", "--control-plane", "real", "--scheduler", "yunikorn", "--kubernetes", "1.37")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "grove: YuniKorn 1.8.0 is not run on Kubernetes 1.37 here; choose 1.35.\n"
+
+
+def test_another_scheduler_goes_with_a_real_control_plane_only(grove: Grove) -> None:
+    ran = grove("up", "--scheduler", "kai")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--scheduler goes with --control-plane real only" in ran.err
 
 
 @pytest.mark.real

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from grove.cli.up import Kubernetes
+from grove.cli.up_options import Kubernetes
 
 
 class Stand(StrEnum):

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
 MINORS: Final = ("1.35", "1.36", "1.37")
 
-#: Both schedulers, topology, text logs; probes on any free port of the loopback.
-CONFIGURATION: Final = """
+#: Topology, text logs; probes on any free port of the loopback.
+_FURTHER: Final = """
 apiVersion: operator.config.grove.io/v1alpha1
 kind: OperatorConfiguration
 logFormat: text
@@ -35,6 +35,8 @@ runtimeClientConnection: {qps: 0}
 server:
   healthProbes: {bindAddress: 127.0.0.1, port: 0}
 topologyAwareScheduling: {enabled: true}
+"""
+CONFIGURATION: Final = f"""{_FURTHER}
 scheduler:
   profiles:
     - name: default-scheduler
@@ -47,9 +49,16 @@ _LOOKS: Final = 200
 _LOOK_AGAIN_SECONDS: Final = 0.05
 
 
-def configuration() -> OperatorConfiguration:
-    """How the operator is configured on a local cluster unless a file says otherwise."""
-    return load(CONFIGURATION)
+def configuration(scheduler: str = "") -> OperatorConfiguration:
+    """How the operator is configured on a local cluster unless a file says otherwise.
+
+    Where one scheduler runs in place of all others, it is the one for every set.
+    """
+    if not scheduler:
+        return load(CONFIGURATION)
+    return load(
+        _FURTHER + f"scheduler: {{profiles: [{{name: {scheduler}}}], defaultProfileName: {scheduler}}}\n"
+    )
 
 
 @contextlib.asynccontextmanager

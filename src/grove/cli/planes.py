@@ -63,6 +63,8 @@ class RealRequest:
     port: int = 0
     data_dir: Path | None = None
     kai: bool = True
+    #: A scheduler of others in place of kube-scheduler.
+    scheduler: str = ""
     force: bool = False
     say: Callable[[str], None] = say
 
@@ -99,6 +101,7 @@ async def real_plane(request: RealRequest, kubeconfig: Path) -> AsyncIterator[Pl
     _refuse_in_pod(force=request.force)
     options = Options(
         minor=request.minor,
+        third_party=request.scheduler,
         port=request.port,
         directory=request.data_dir,
         keep=request.data_dir is not None,
@@ -122,7 +125,10 @@ async def real_plane(request: RealRequest, kubeconfig: Path) -> AsyncIterator[Pl
         async def failed() -> None:
             await first(plane.wait(), players.failed())
 
-        description = f"Kubernetes {plane.release.version} (real){_up_at(plane.url, request.shape)}"
+        name = f"Kubernetes {plane.release.version} (real)"
+        if plane.third_party is not None:
+            name += f" with {plane.third_party.label}"
+        description = f"{name}{_up_at(plane.url, request.shape)}"
         yield Plane(str(kubeconfig), plane.url, description, plays_kai=request.kai, failed=failed)
 
 

@@ -1,13 +1,12 @@
 """`grove up`: a cluster without a cluster, with the operator at work in it, until it is told to stop."""
 
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from grove.cli import up_options as options
+from grove.cli.asked import Asked, minor_for
 from grove.cli.options import ContextOption, KubeconfigOption
 from grove.cli.planes import Kind
 from grove.cli.talk import emit, say
@@ -19,91 +18,44 @@ if TYPE_CHECKING:
     from grove.assembly import Operator
     from grove.cli.connect import Reached
     from grove.cli.planes import Plane
-    from grove.embedded.nodes import NodeShape
-
-
-class Kubernetes(StrEnum):
-    """The Kubernetes minors that a local cluster can be."""
-
-    V135 = "1.35"
-    V136 = "1.36"
-    V137 = "1.37"
-
-
-#: What means nothing in a cluster that is already there; the nodes' shape does when nodes are played.
-_LOCAL_ONLY = ("kubernetes", "data_dir", "write_kubeconfig", "port", "force")
-_SHAPE = ("nodes", "gpus", "zones", "racks")
-_GUEST_ONLY = ("kubeconfig", "context", "install_crds", "play_nodes")
 
 
 def up(
     typed: typer.Context,
-    control_plane: Annotated[
-        Kind,
-        typer.Option(
-            help="embedded: inside this process; real: etcd and Kubernetes' own programs (make real); "
-            "kubeconfig: a cluster that is already there."
-        ),
-    ] = Kind.EMBEDDED,
-    nodes: Annotated[int, typer.Option(min=0, max=5000, help="How many nodes.")] = 4,
-    gpus: Annotated[int, typer.Option(min=0, help="GPUs of each node.")] = 8,
-    zones: Annotated[int, typer.Option(min=1, help="Zones that the nodes are spread over.")] = 1,
-    racks: Annotated[int, typer.Option(min=1, help="Racks that the nodes are spread over.")] = 2,
-    kubernetes: Annotated[Kubernetes, typer.Option(help="Which Kubernetes to be.")] = Kubernetes.V136,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(help="Keep the objects here, to go on with them next time.", show_default=False),
-    ] = None,
-    write_kubeconfig: Annotated[
-        Path | None,
-        typer.Option(help="Write the kubeconfig here instead of to a temporary file.", show_default=False),
-    ] = None,
-    operator: Annotated[bool, typer.Option(help="Run the operator too.")] = True,
-    force: Annotated[
-        bool, typer.Option("--force", help="Start even inside a pod of a real cluster.")
-    ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the API server; 0 for any.")] = 0,
-    config: Annotated[
-        str | None,
-        typer.Option(help="OperatorConfiguration file; both schedulers if omitted.", show_default=False),
-    ] = None,
+    control_plane: options.ControlPlane = Kind.EMBEDDED,
+    nodes: options.Nodes = 4,
+    gpus: options.Gpus = 8,
+    zones: options.Zones = 1,
+    racks: options.Racks = 2,
+    kubernetes: options.WhichKubernetes = None,
+    scheduler: options.WhichScheduler = options.Scheduler.KUBE,
+    data_dir: options.DataDir = None,
+    write_kubeconfig: options.WriteKubeconfig = None,
+    operator: options.WithOperator = True,
+    force: options.Force = False,
+    port: options.Port = 0,
+    config: options.Config = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
-    install_crds: Annotated[
-        bool, typer.Option("--install-crds", help="Apply Grove's CRDs to the cluster of the kubeconfig.")
-    ] = False,
-    play_nodes: Annotated[
-        bool,
-        typer.Option("--play-nodes", help="Add --nodes simulated nodes to the cluster of the kubeconfig."),
-    ] = False,
+    install_crds: options.InstallCrds = False,
+    play_nodes: options.PlayNodes = False,
 ) -> None:
     """Start a local cluster and the operator in it.
 
     Its nodes and kubelets are simulated; so are its API server and schedulers, unless --control-plane real
-    runs Kubernetes' own. KAI Scheduler is simulated in both.
+    runs Kubernetes' own, with kube-scheduler or with the --scheduler of others.
 
     kubectl works with the kubeconfig that it prints. Everything ends and is removed when it is told to stop
     (Ctrl-C, SIGTERM, a closed terminal); only --data-dir stays, and the logs of a program that failed.
 
     With --control-plane kubeconfig, only the operator is started, in the cluster that is already there.
     """
-    from grove.cli import local
-    from grove.cli.loop import run_loop
-    from grove.cli.operating import configuration_from, warnings_about
-    from grove.runtime import logs
-
-    _check_usage(typed, control_plane, play_nodes=play_nodes)
-    if control_plane is not Kind.KUBECONFIG or play_nodes:
-        local.require_embedded()
-    configuration = configuration_from(config) if config is not None else local.configuration()
-    for line in warnings_about(config):
-        say(f"grove: {line}")
-    logs.configure(
-        level=configuration.log_level, format="json" if configuration.log_format == "json" else "text"
-    )
+    options.check_usage(typed, control_plane, play_nodes=play_nodes)
+    other = "" if scheduler is options.Scheduler.KUBE else scheduler.value
     asked = Asked(
         control_plane,
-        kubernetes.value,
+        minor_for(other, kubernetes.value if kubernetes else None),
+        other,
         (nodes, gpus, zones, racks),
         port=port,
         data_dir=data_dir,
@@ -114,96 +66,36 @@ def up(
         install_crds=install_crds,
         play_nodes=play_nodes,
     )
-    run_loop(_up(asked, configuration, with_operator=operator))
+    _run(asked, config, with_operator=operator)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The options of the command that say what cluster it is about."""
+def _run(asked: Asked, config: str | None, *, with_operator: bool) -> None:
+    """Read the configuration, then run until told to stop."""
+    from grove.cli import local
+    from grove.cli.loop import run_loop
+    from grove.cli.operating import configuration_from, warnings_about
+    from grove.runtime import logs
 
-    kind: Kind
-    minor: str
-    #: Nodes, GPUs, zones, racks.
-    numbers: tuple[int, int, int, int]
-    port: int
-    data_dir: Path | None
-    write_kubeconfig: Path | None
-    force: bool
-    kubeconfig: str | None
-    context: str | None
-    install_crds: bool
-    play_nodes: bool
-
-    @property
-    def shape(self) -> "NodeShape":
-        from grove.embedded.nodes import NodeShape
-
-        nodes, gpus, zones, racks = self.numbers
-        return NodeShape(nodes=nodes, gpus=gpus, zones=zones, racks=racks)
-
-    def plane(
-        self, folder: Path, configuration: "OperatorConfiguration"
-    ) -> "AbstractAsyncContextManager[Plane]":
-        """The control plane that was asked for; files that are not asked for go to the folder."""
-        from grove.cli import planes
-
-        kubeconfig = self.write_kubeconfig or folder / "kubeconfig"
-        if self.kind is Kind.KUBECONFIG:
-            shape = self.shape if self.play_nodes else None
-            return planes.guest_plane(planes.GuestRequest(self.kubeconfig, self.context, shape))
-        if self.kind is Kind.REAL:
-            request = planes.RealRequest(
-                self.minor,
-                self.shape,
-                port=self.port,
-                data_dir=self.data_dir,
-                kai="kai" in configuration.scheduler.enabled_backends,
-                force=self.force,
-            )
-            return planes.real_plane(request, kubeconfig)
-        from grove.embedded.cluster import ClusterOptions
-
-        nodes, gpus, zones, racks = self.numbers
-        options = ClusterOptions(
-            kubernetes=self.minor,
-            nodes=nodes,
-            gpus=gpus,
-            zones=zones,
-            racks=racks,
-            port=self.port,
-            data_dir=self.data_dir,
-            force=self.force,
-        )
-        return planes.embedded_plane(options, kubeconfig)
+    if asked.kind is not Kind.KUBECONFIG or asked.play_nodes:
+        local.require_embedded()
+    configuration = configuration_from(config) if config is not None else local.configuration(asked.scheduler)
+    for line in (*warnings_about(config), *_unserved(asked, configuration)):
+        say(f"grove: {line}")
+    logs.configure(
+        level=configuration.log_level, format="json" if configuration.log_format == "json" else "text"
+    )
+    run_loop(_up(asked, configuration, with_operator=with_operator))
 
 
-def _check_usage(typed: typer.Context, kind: Kind, *, play_nodes: bool) -> None:
-    """An option that would have no effect, or one that would reach somebody's nodes, is wrong usage."""
-    given = {
-        name
-        for name in (*_LOCAL_ONLY, *_SHAPE, *_GUEST_ONLY)
-        if (source := typed.get_parameter_source(name)) is not None and source.name == "COMMANDLINE"
-    }
-    if kind is not Kind.KUBECONFIG:
-        for name in _GUEST_ONLY:
-            if name in given:
-                raise typer.BadParameter(f"{_flag(name)} goes with --control-plane kubeconfig only")
-        return
-    for name in _LOCAL_ONLY:
-        if name in given:
-            raise typer.BadParameter(f"{_flag(name)} has no meaning with --control-plane kubeconfig")
-    if play_nodes and "nodes" not in given:
-        raise typer.BadParameter("--play-nodes adds nodes to the cluster: say with --nodes how many")
-    for name in _SHAPE:
-        if name in given and not play_nodes:
-            raise typer.BadParameter(
-                f"{_flag(name)} would change nothing: nodes are added to a cluster that is already there "
-                "only with --play-nodes"
-            )
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+def _unserved(asked: Asked, configuration: "OperatorConfiguration") -> list[str]:
+    """Says so when sets would go to a scheduler that does not run here."""
+    default = configuration.scheduler.default_backend
+    if not asked.scheduler or default == asked.scheduler:
+        return []
+    return [
+        f"only {asked.scheduler} schedules here, but sets that name no scheduler go to {default}; "
+        f"scheduler.defaultProfileName: {asked.scheduler} in the configuration changes that"
+    ]
 
 
 async def _up(asked: Asked, configuration: "OperatorConfiguration", *, with_operator: bool) -> None:
