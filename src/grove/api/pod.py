@@ -44,6 +44,7 @@ class PodCondition(View):
 class PodStatus(View):
     phase: str = ""
     reason: str = ""
+    message: str = ""
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 

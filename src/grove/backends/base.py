@@ -7,6 +7,7 @@ must know about the cluster reaches it as a `Context`.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -253,6 +254,35 @@ class Observing(Protocol):
 
     def observes(self, context: Context) -> Sequence[Observed]:
         """What to watch on this cluster; a kind that the cluster does not serve is left out by the caller."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Labels and annotations of a pod."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Incarnating(Protocol):
+    """A backend whose scheduler starts a gang only once under one name: a new attempt needs new pods.
+
+    `shape.incarnation` numbers the attempts. The gang controller begins a new one when a pod that the gang
+    lists is lost before any is placed; it unlists all pods then, so that the gang starts like a new one.
+    """
+
+    def given_up(self, pod: Pod, gang: PodGang) -> bool:
+        """Whether the scheduler ended this pod with the present attempt; it is kept until the next one."""
+        ...
+
+    def outlived(self, pod: Pod, gang: PodGang) -> bool:
+        """Whether the pod waits in an attempt that is over: only a new pod can be placed."""
+        ...
+
+    def renewed(self, pod: Pod, gang: PodGang, context: Context, now: datetime) -> Marks:
+        """The marks that a pod must get when its gate opens, because it was made for an earlier attempt."""
         ...
 
 

@@ -29,6 +29,12 @@ def owned_metadata(gang: PodGang, name: str) -> Manifest:
     }
 
 
+def incarnation(gang: PodGang) -> int:
+    """Which attempt at being placed this is: 0 for the first."""
+    text = gang.annotations.get(labels.INCARNATION, "")
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
 def groups_by_podgroup(gang: PodGang) -> Mapping[str, TopologyConstraintGroup]:
     """Which constraint group contains each podgroup; raises Unsupported when two groups claim one."""
     known = {podgroup.name for podgroup in gang.spec.podgroups}

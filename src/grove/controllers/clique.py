@@ -8,9 +8,11 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Backend, Context, HoldingBack
+from grove.backends.base import Backend, Context, HoldingBack, Incarnating
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
+from grove.controllers.attempts import leftovers
+from grove.controllers.gang import PODS_BY_GANG
 from grove.controllers.shell import Shell
 from grove.meta import Key, Manifest
 from grove.plan.changes import Change, Create, Delete, JsonPatch, Patch
@@ -81,7 +83,8 @@ class CliqueReconciler:
             return _release(clique)
         if gang is None or gang.terminating or backend is None:
             return []
-        plan = plan_pods(clique, seen.pods, gang=gang)
+        left = leftovers(seen.pods, gang, backend, lambda: self.of_gang(gang))
+        plan = plan_pods(clique, seen.pods, gang=gang, kept=left.kept, outlived=left.outlived)
         changes: list[Change] = [Delete(kinds.PODS, pod.key, pod.uid) for pod in plan.delete]
         for new in plan.create:
             pod = backend.prepare_pod(desired_pod(clique, new), gang, seen.context)
@@ -98,7 +101,18 @@ class CliqueReconciler:
         free = releasable(seen.pods, gang=gang, clique=seen.clique.name, gate=gate, objects_in_place=in_place)
         if isinstance(backend, HoldingBack):
             free = [pod for pod in free if not backend.holds_back(pod, gang)]
-        return [JsonPatch(kinds.PODS, pod.key, opening(pod, gate)) for pod in free]
+        if not isinstance(backend, Incarnating):
+            return [JsonPatch(kinds.PODS, pod.key, opening(pod, gate)) for pod in free]
+        changes: list[Change] = []
+        for pod in free:
+            marks = backend.renewed(pod, gang, seen.context, self.shell.clock.now())
+            operations = opening(pod, gate, labels=marks.labels, annotations=marks.annotations)
+            changes.append(JsonPatch(kinds.PODS, pod.key, operations))
+        return changes
+
+    def of_gang(self, gang: PodGang) -> Sequence[Pod]:
+        """All pods of the gang, also of its other cliques."""
+        return self.shell.cache.store(Pod).index(PODS_BY_GANG, str(gang.key))
 
     async def report(self, seen: Seen, applied: Applied) -> Outcome:
         """The status from the pods as observed, then what happened as events."""

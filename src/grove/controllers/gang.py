@@ -5,6 +5,7 @@ Backward: the scheduler's verdict and the pods become the gang's status. Works o
 label of an enabled backend.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,8 +26,10 @@ from grove.backends.base import (
     Translation,
     Verdict,
 )
+from grove.backends.shape import incarnation
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, OwnershipConflict, Remembers
+from grove.controllers.attempts import due_in, next_attempt, present
 from grove.controllers.scheduling import missing_preconditions
 from grove.controllers.shell import Shell
 from grove.errors import GroveError, Terminal, Waiting
@@ -34,8 +37,10 @@ from grove.meta import Condition, Key, Manifest, find_condition
 from grove.plan.changes import Apply, Change, Delete, Patch, difference, forgetting
 from grove.plan.gang_status import GangFacts, desired_gang_status
 from grove.plan.gangs import complete, references, referencing_podgroups
-from grove.runtime.outcome import DONE, Outcome
+from grove.runtime.outcome import DONE, After, Outcome
 from grove.runtime.store import Foreign
+
+log = logging.getLogger(__name__)
 
 PODS_BY_GANG = "gang"
 
@@ -85,10 +90,15 @@ class GangReconciler:
             return DONE
         objects = await self.shell.applier.apply(forward.changes, barrier=self.barrier, key=key)
         failure = forward.failure or next((error for _, error in objects.failures), None)
-        referenced = await self.reference(seen, key) if failure is None else None
+        due = due_in(seen.gang, seen.pods, seen.backend, self.shell.clock.now())
+        referenced = None
+        if failure is None:
+            referenced = await (self.reference(seen, key) if due is None else self.try_anew(seen, key, due))
         outcome = await self.report(seen, forward, failure=failure, referenced=referenced)
         if failure is not None:
             raise failure
+        if due and (outcome == DONE or (isinstance(outcome, After) and outcome.seconds > due)):
+            return After(due, "the gang is tried anew")
         return outcome
 
     def observe(self, key: Key) -> Seen | None:
@@ -161,7 +171,7 @@ class GangReconciler:
 
     async def reference(self, seen: Seen, key: Key) -> Applied | None:
         """List the gang's pods once all of them exist; None while they do not."""
-        found = references(seen.gang, seen.pods)
+        found = references(seen.gang, present(seen.pods, seen.gang, seen.backend))
         if not complete(seen.gang, found, {clique.name: clique.spec.replicas for clique in seen.cliques}):
             return None
         groups = referencing_podgroups(seen.gang, found)
@@ -177,6 +187,16 @@ class GangReconciler:
         applied.raise_failure()
         return applied
 
+    async def try_anew(self, seen: Seen, key: Key, due: float) -> Applied | None:
+        """Forget the pods of an attempt that was spoilt, once it is time for the next one."""
+        if due > 0:
+            return None
+        change = next_attempt(seen.gang)
+        applied = await self.shell.applier.apply([change], barrier=self.barrier, key=key)
+        applied.raise_failure()
+        log.info("gang is tried anew", extra={"gang": str(key), "attempt": incarnation(seen.gang) + 2})
+        return applied
+
     # Backward -------------------------------------------------------------------------------------
 
     async def report(
@@ -186,7 +206,8 @@ class GangReconciler:
         gang, now = seen.gang, self.shell.clock.now()
         reading = self._read(seen, failure)
         facts = GangFacts(
-            pods=seen.pods,
+            # Pods without a clique only hold places; the backend reads them, nobody counts them.
+            pods=[pod for pod in seen.pods if labels.POD_CLIQUE in pod.labels],
             wanted={clique.name: clique.spec.replicas for clique in seen.cliques},
             initialized=referenced is not None,
             scheduled=reading.verdict is Verdict.SCHEDULED,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from grove.api import kinds, names
+from grove.api import kinds, labels, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet, PodCliqueTemplate
 from grove.api.gang import PodGang
@@ -219,4 +219,4 @@ def _metadata(desired: Manifest) -> Manifest:
 def _foreign(key: str) -> bool:
     """Keys that Kubernetes, kubectl or another controller keeps on our objects for itself."""
     domain = key.partition("/")[0] if "/" in key else ""
-    return domain.endswith("kubernetes.io") and domain != "app.kubernetes.io"
+    return key == labels.INCARNATION or (domain.endswith("kubernetes.io") and domain != "app.kubernetes.io")

@@ -67,11 +67,14 @@ def topology_name(cliqueset: PodCliqueSet) -> str:
 
 
 def references(gang: PodGang, pods: Iterable[Pod]) -> dict[str, list[str]]:
-    """The live pods of each podgroup that point back to the gang, by name, in order."""
+    """The live pods of each podgroup that point back to the gang, by name, in order.
+
+    A failed pod is about to be replaced and is left out.
+    """
     found: dict[str, list[str]] = {group.name: [] for group in gang.spec.podgroups}
     for pod in pods:
         clique = pod.labels.get(labels.POD_CLIQUE, "")
-        if clique in found and not pod.terminating:
+        if clique in found and not pod.terminating and pod.status.phase != "Failed":
             found[clique].append(pod.name)
     return {clique: sorted(names) for clique, names in found.items()}
 

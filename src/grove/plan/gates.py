@@ -3,11 +3,11 @@
 Pure: observations in, decisions out. `controllers.clique` reads and writes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from grove.api import labels
 from grove.api.conditions import INITIALIZED
 from grove.api.gang import PodGang
+from grove.api.labels import LEGACY_GATE
 from grove.api.pod import Pod
 from grove.meta import Manifest, find_condition
 
@@ -30,16 +30,26 @@ def releasable(
 
 def gates_of(pod: Pod, gate: str) -> list[str]:
     """Our gates on a pod: the backend's, and the one the incumbent would have put there."""
-    return [each.name for each in pod.spec.scheduling_gates if each.name in (gate, labels.LEGACY_GATE)]
+    return [each.name for each in pod.spec.scheduling_gates if each.name in (gate, LEGACY_GATE)]
 
 
-def opening(pod: Pod, gate: str) -> tuple[Manifest, ...]:
+def opening(
+    pod: Pod,
+    gate: str,
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> tuple[Manifest, ...]:
     """The JSON patch that removes our gate and nobody else's: each removal tests what it removes.
 
-    Removed from the back, so that the positions in front of it stay valid.
+    Removed from the back, so that the positions in front of it stay valid. Labels and annotations that the
+    scheduler must find when it first looks at the pod are set in the same step.
     """
     ours = set(gates_of(pod, gate))
-    operations: list[Manifest] = []
+    operations: list[Manifest] = [
+        *_setting("labels", pod.labels, labels or {}),
+        *_setting("annotations", pod.annotations, annotations or {}),
+    ]
     for position in reversed(range(len(pod.spec.scheduling_gates))):
         name = pod.spec.scheduling_gates[position].name
         if name in ours:
@@ -47,3 +57,12 @@ def opening(pod: Pod, gate: str) -> tuple[Manifest, ...]:
             operations.append({"op": "test", "path": f"{path}/name", "value": name})
             operations.append({"op": "remove", "path": path})
     return tuple(operations)
+
+
+def _setting(kind: str, there: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[Manifest]:
+    if wanted and not there:
+        yield {"op": "add", "path": f"/metadata/{kind}", "value": dict(wanted)}
+        return
+    for key, value in wanted.items():
+        escaped = key.replace("~", "~0").replace("/", "~1")
+        yield {"op": "add", "path": f"/metadata/{kind}/{escaped}", "value": value}

@@ -31,14 +31,27 @@ class PodPlan:
     delete: tuple[Pod, ...] = ()
 
 
-def plan_pods(clique: PodClique, pods: Sequence[Pod], *, gang: PodGang) -> PodPlan:
+def plan_pods(
+    clique: PodClique,
+    pods: Sequence[Pod],
+    *,
+    gang: PodGang,
+    kept: Collection[str] = (),
+    outlived: Collection[str] = (),
+) -> PodPlan:
     """Fill the free places from the lowest up; give up what is too much, the least useful pod first.
 
-    A failed pod is deleted and its place filled. One that succeeded keeps its place: running it again is
-    not ours to decide.
+    A failed pod is deleted and its place filled, unless it is to be `kept`; so is one that has `outlived`
+    its purpose. One that succeeded keeps its place: running it again is not ours to decide.
     """
-    failed = [pod for pod in pods if not pod.terminating and pod.status.phase == "Failed"]
-    holding = [pod for pod in pods if not pod.terminating and pod.status.phase != "Failed"]
+    living = [pod for pod in pods if not pod.terminating]
+    failed = [
+        pod
+        for pod in living
+        if pod.name in outlived or (pod.status.phase == "Failed" and pod.name not in kept)
+    ]
+    gone = {pod.name for pod in failed}
+    holding = [pod for pod in living if pod.name not in gone]
     surplus = len(holding) - clique.spec.replicas
     if surplus > 0:
         excess = sorted(holding, key=lambda pod: _usefulness(clique, pod))[:surplus]

@@ -1,0 +1,101 @@
+"""YuniKorn's verdict on a gang, from its pods and from the placeholders that hold places for them.
+
+While YuniKorn reserves, the real pods say nothing: the placeholders do. They are among the gang's pods by
+our label, without being any clique's. When YuniKorn gives up it ends the pods, and says why on each of them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from grove.api import labels
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.backends.base import Context, Reading, Verdict
+from grove.backends.shape import Progress, incarnation, progress, verdict_of
+from grove.backends.yunikorn_marks import TASK_GROUP, incarnation_of, requests_of
+
+UNSCHEDULABLE: Final = "Unschedulable"
+#: The queue's quota is used up; the queue must change, or its other work must end.
+SKIPPED: Final = "SchedulingSkipped"
+TIMED_OUT: Final = "ResourceReservationTimeout"
+REJECTED: Final = "ApplicationRejected"
+ENDINGS: Final = (TIMED_OUT, REJECTED)
+
+_PLACEHOLDER: Final = ("internal.yunikorn.apache.org/placeholder", "yunikorn.apache.org/placeholder")
+
+
+def read(gang: PodGang, pods: Sequence[Pod], context: Context) -> Reading:
+    """What became of the gang."""
+    members = [pod for pod in pods if not is_placeholder(pod)]
+    seen = progress(gang, members)
+    if not seen.complete and (ended := next(_ended(gang, members), None)) is not None:
+        return _given_up(seen, ended)
+    decided = verdict_of(gang, seen)
+    if decided is not None:
+        return decided
+    present = [pod for pod in pods if is_placeholder(pod) and incarnation_of(pod, gang) == incarnation(gang)]
+    held, said = _reserved(gang, present, context), next(_words((*present, *seen.pending)), None)
+    if said is None and not present:
+        return seen.waiting()
+    if said is None:
+        return Reading(
+            Verdict.WAITING,
+            "WaitingForScheduler",
+            f"{seen.sentence}; {held}.",
+        )
+    reason, text = said
+    parts = filter(None, (seen.sentence, held, text.strip().rstrip(".")))
+    return Reading(
+        Verdict.UNSCHEDULABLE, reason if reason == SKIPPED else UNSCHEDULABLE, "; ".join(parts) + "."
+    )
+
+
+def is_placeholder(pod: Pod) -> bool:
+    """Whether a pod only keeps a place for another one."""
+    return labels.POD_CLIQUE not in pod.labels and any(key in pod.annotations for key in _PLACEHOLDER)
+
+
+def given_up(pod: Pod, gang: PodGang) -> bool:
+    """Whether YuniKorn ended this pod together with the present attempt of its gang."""
+    ended = pod.status.phase == "Failed" and pod.status.reason in ENDINGS
+    return ended and incarnation_of(pod, gang) == incarnation(gang)
+
+
+def _ended(gang: PodGang, members: Sequence[Pod]) -> Iterator[Pod]:
+    return (pod for pod in members if not pod.terminating and given_up(pod, gang))
+
+
+def _given_up(seen: Progress, pod: Pod) -> Reading:
+    text = pod.status.message.strip().rstrip(".") or "no reason given"
+    return Reading(
+        Verdict.UNSCHEDULABLE,
+        pod.status.reason,
+        f"{seen.sentence}; YuniKorn gave up: {text}. Grove tries again with new pods.",
+    )
+
+
+def _reserved(gang: PodGang, placeholders: Sequence[Pod], context: Context) -> str:
+    """How many places are held, and what the missing ones ask for."""
+    if not placeholders:
+        return ""
+    bound = Counter(pod.annotations.get(TASK_GROUP, "") for pod in placeholders if pod.bound and pod.active)
+    lacking = []
+    for podgroup in gang.spec.podgroups:
+        missing = podgroup.min_replicas - bound[podgroup.name]
+        if missing > 0 and any(pod.annotations.get(TASK_GROUP) == podgroup.name for pod in placeholders):
+            asked = ", ".join(f"{key} {value}" for key, value in requests_of(podgroup, gang, context).items())
+            lacking.append(f"{podgroup.name} lacks {missing}" + (f" of {asked} each" if asked else ""))
+    held = f"YuniKorn holds {bound.total()} of {gang.minimum} places"
+    return f"{held}, {', '.join(lacking)}" if lacking else held
+
+
+def _words(pods: Sequence[Pod]) -> Iterator[tuple[str, str]]:
+    """What YuniKorn says about pods that wait; a quota that is used up explains more than a lack of room."""
+    found = [
+        (condition.reason, condition.message)
+        for pod in pods
+        if not pod.bound and pod.active and (condition := pod.condition("PodScheduled")) is not None
+        if condition.status == "False" and condition.reason in (UNSCHEDULABLE, SKIPPED)
+    ]
+    return iter(sorted(found, key=lambda each: each[0] != SKIPPED))
