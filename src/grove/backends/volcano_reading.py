@@ -1,0 +1,93 @@
+"""Volcano's verdict on a gang, from its PodGroup's conditions and the pods.
+
+The pods decide. Volcano never takes a condition back: `Unschedulable` stays beside `Scheduled`, and gangs
+whose gates are closed are called short of resources. Conditions are read only while the gang lacks pods that
+Volcano has looked at, and only if they are newer than the last success.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.backends.base import Reading, Verdict
+from grove.backends.shape import Progress, progress, verdict_of
+from grove.meta import Manifest
+
+UNSCHEDULABLE: Final = "Unschedulable"
+QUEUED: Final = "Queued"
+#: What Volcano calls the ordinary case; other reasons are passed on, because they need another cure.
+_ORDINARY: Final = ("", "NotEnoughResources", UNSCHEDULABLE)
+#: Told with a warning when a gang has just been placed.
+_NO_REASON: Final = "pod group is ready"
+_GATED: Final = "SchedulingGated"
+
+
+def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], queue: str) -> Reading:
+    """What became of the gang."""
+    seen = progress(gang, pods)
+    decided = verdict_of(gang, seen)
+    if decided is not None:
+        return decided
+    if _unseen(seen):
+        return seen.waiting()
+    reason, text = next(_conditions(objects), ("", ""))
+    words = [*([text] if text else ()), *(each for each in _pod_words(seen) if each not in text)]
+    if words:
+        name = UNSCHEDULABLE if reason in _ORDINARY else reason
+        return Reading(Verdict.UNSCHEDULABLE, name, "; ".join([seen.sentence, *words]) + ".")
+    if _phase(objects) == "Pending":
+        sentence = f"{seen.sentence}; Volcano has not admitted the gang to queue {queue!r} yet."
+        return Reading(Verdict.WAITING, QUEUED, sentence)
+    return seen.waiting()
+
+
+def _unseen(seen: Progress) -> bool:
+    """Whether all that waits still looks as it did behind its gates: what was said before is about that."""
+    told = [pod.condition("PodScheduled") for pod in seen.pending]
+    return bool(told) and all(each is not None and each.reason == _GATED for each in told)
+
+
+def _conditions(objects: Sequence[Manifest]) -> Iterator[tuple[str, str]]:
+    """Reason and text of what Volcano holds against the gang, unless it has been placed since."""
+    for manifest in objects:
+        found = _items(_map(manifest.get("status")).get("conditions"))
+        true = [each for each in found if each.get("status", "True") == "True"]
+        since = max(
+            (_text(each.get("lastTransitionTime")) for each in true if each.get("type") == "Scheduled"),
+            default="",
+        )
+        held = [each for each in true if each.get("type") == UNSCHEDULABLE]
+        for each in sorted(held, key=lambda item: _text(item.get("lastTransitionTime")), reverse=True):
+            text = _text(each.get("message")).strip().rstrip(".")
+            stale = since and _text(each.get("lastTransitionTime")) <= since
+            if text and not stale and _NO_REASON not in text:
+                yield _text(each.get("reason")), text
+
+
+def _pod_words(seen: Progress) -> list[str]:
+    """What the nodes lack: the first pod that found none says it; those that wait for it repeat the gang."""
+    for pod in seen.pending:
+        condition = pod.condition("PodScheduled")
+        if condition is None or condition.status != "False" or condition.reason != UNSCHEDULABLE:
+            continue
+        text = condition.message.strip().rstrip(".")
+        if text and "minAvailable" not in text:
+            return [text]
+    return []
+
+
+def _phase(objects: Sequence[Manifest]) -> str:
+    return next((_text(_map(each.get("status")).get("phase")) for each in objects), "")
+
+
+def _map(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _items(value: object) -> list[Mapping[str, Any]]:
+    return [_map(item) for item in value] if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
