@@ -1,236 +1,68 @@
 """Each rule of the conformance kit is broken on purpose once, so that a green run means something."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
 from tests.backends import clusters
+from tests.backends.broken import (
+    AboveMinimum,
+    AcceptsSets,
+    Accumulates,
+    AddsContainer,
+    Babbles,
+    BelowMinimum,
+    Boaster,
+    ByVersion,
+    Curt,
+    Dangling,
+    Demanding,
+    DropsLabels,
+    DropsNotes,
+    EditsStatus,
+    Elsewhere,
+    Finalized,
+    ForgetsScheduler,
+    Fragile,
+    Grudge,
+    Hallucinates,
+    IgnoresRequired,
+    Impatient,
+    LongNames,
+    Mutates,
+    Mute,
+    NeverTheSame,
+    OneForAll,
+    OnlyTheSum,
+    Optimist,
+    Ownerless,
+    Pessimist,
+    Recycles,
+    RefusesAll,
+    Remembers,
+    Scribbles,
+    Secretive,
+    Silent,
+    Stranger,
+    TakesGates,
+    Tolerant,
+    Twins,
+    Ungated,
+    Unlabelled,
+    Unreasoned,
+    Unwatched,
+    WrongMix,
+)
 from tests.backends.clusters import on
 
-from grove.api.cliqueset import PodCliqueSet
-from grove.api.gang import PodGang
-from grove.api.pod import Pod
 from grove.backends.base import (
     Backend,
-    Capability,
     Context,
-    Fidelity,
-    Loss,
-    Reading,
-    Translation,
-    Verdict,
 )
 from grove.backends.kai import POD_GROUP_ANNOTATION, KaiBackend
-from grove.errors import FieldError, Unsupported
-from grove.meta import Manifest, Resource
-from grove.testing.conformance import BackendConformance
-
-
-class Broken(KaiBackend):
-    """A backend that works, to be broken in one place."""
-
-
-class EditsObjects(Broken):
-    def edit(self, manifest: Manifest) -> None:
-        raise NotImplementedError
-
-    def translate(self, gang: PodGang, context: Context) -> Translation:
-        translation = super().translate(gang, context)
-        for manifest in translation.manifests:
-            self.edit(manifest)
-        return translation
-
-
-class NeverTheSame(EditsObjects):
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def edit(self, manifest: Manifest) -> None:
-        self.calls += 1
-        manifest["spec"]["call"] = self.calls
-
-
-class Ownerless(EditsObjects):
-    def edit(self, manifest: Manifest) -> None:
-        del manifest["metadata"]["ownerReferences"]
-
-
-class Elsewhere(EditsObjects):
-    def edit(self, manifest: Manifest) -> None:
-        manifest["metadata"]["namespace"] = "kube-system"
-
-
-class Unlabelled(EditsObjects):
-    def edit(self, manifest: Manifest) -> None:
-        del manifest["metadata"]["labels"]["app.kubernetes.io/managed-by"]
-
-
-class BelowMinimum(EditsObjects):
-    def edit(self, manifest: Manifest) -> None:
-        manifest["spec"]["subGroups"][-1]["minMember"] -= 1
-
-
-class AboveMinimum(EditsObjects):
-    def edit(self, manifest: Manifest) -> None:
-        manifest["spec"]["subGroups"][-1]["minMember"] += 1
-
-
-class LongNames(EditsObjects):
-    def edit(self, manifest: Manifest) -> None:
-        manifest["metadata"]["name"] += "x" * 253
-
-
-class Unwatched(Broken):
-    def resources(self, context: Context) -> Sequence[Resource]:
-        return ()
-
-
-class Twins(Broken):
-    def translate(self, gang: PodGang, context: Context) -> Translation:
-        translation = super().translate(gang, context)
-        return replace(translation, manifests=translation.manifests * 2)
-
-
-class EditsAccount(Broken):
-    """Says something else about the properties of a gang than is true."""
-
-    def edit(self, loss: Loss) -> Loss:
-        raise NotImplementedError
-
-    def translate(self, gang: PodGang, context: Context) -> Translation:
-        translation = super().translate(gang, context)
-        return replace(translation, losses=tuple(map(self.edit, translation.losses)))
-
-
-class Boaster(EditsAccount):
-    """Declares what it loses."""
-
-    def capabilities(self, context: Context) -> frozenset[Capability]:
-        return super().capabilities(context) | {Capability.PRIORITY}
-
-    def edit(self, loss: Loss) -> Loss:
-        lost = loss.property == Capability.PRIORITY
-        return replace(loss, fidelity=Fidelity.NOT_EXPRESSIBLE, reason="no") if lost else loss
-
-
-class Unreasoned(EditsAccount):
-    """Loses something and does not say why."""
-
-    def edit(self, loss: Loss) -> Loss:
-        return replace(loss, reason="")
-
-
-class Silent(Broken):
-    """Loses what it does not declare and says nothing."""
-
-    def translate(self, gang: PodGang, context: Context) -> Translation:
-        return replace(super().translate(gang, context), losses=())
-
-
-class IgnoresRequired(Broken):
-    """Reports a required constraint as a loss where it must refuse."""
-
-    def capabilities(self, context: Context) -> frozenset[Capability]:
-        return super().capabilities(context) - {Capability.TOPOLOGY_REQUIRED}
-
-    def translate(self, gang: PodGang, context: Context) -> Translation:
-        translation = KaiBackend.translate(KaiBackend(), gang, context)
-        must = Capability.TOPOLOGY_REQUIRED
-        lost = Loss(must, Fidelity.NOT_EXPRESSIBLE, "no", required=True)
-        losses = tuple(lost if each.property == must else each for each in translation.losses)
-        return replace(translation, losses=losses)
-
-
-class RefusesAll(Broken):
-    def translate(self, gang: PodGang, context: Context) -> Translation:
-        raise Unsupported("no")
-
-
-class EditsPods(Broken):
-    def edit(self, pod: Manifest, prepared: Manifest) -> None:
-        raise NotImplementedError
-
-    def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
-        prepared = super().prepare_pod(pod, gang, context)
-        self.edit(pod, prepared)
-        return prepared
-
-
-class Ungated(EditsPods):
-    def edit(self, pod: Manifest, prepared: Manifest) -> None:
-        prepared["spec"]["schedulingGates"] = pod["spec"]["schedulingGates"]
-
-
-class TakesGates(EditsPods):
-    def edit(self, pod: Manifest, prepared: Manifest) -> None:
-        prepared["spec"]["schedulingGates"] = [{"name": self.scheduling_gate}]
-
-
-class ForgetsScheduler(EditsPods):
-    def edit(self, pod: Manifest, prepared: Manifest) -> None:
-        prepared["spec"]["schedulerName"] = "default-scheduler"
-
-
-class Accumulates(EditsPods):
-    def edit(self, pod: Manifest, prepared: Manifest) -> None:
-        prepared["spec"]["tolerations"] = [*pod["spec"].get("tolerations", ()), {"operator": "Exists"}]
-
-
-class Mutates(EditsPods):
-    def edit(self, pod: Manifest, prepared: Manifest) -> None:
-        pod["metadata"]["labels"]["seen"] = "true"
-
-
-class AddsContainer(EditsPods):
-    def edit(self, pod: Manifest, prepared: Manifest) -> None:
-        if len(prepared["spec"]["containers"]) == 1:
-            prepared["spec"]["containers"].append({"name": "sidecar", "image": "registry.example/x:1"})
-
-
-class DropsLabels(EditsPods):
-    def edit(self, pod: Manifest, prepared: Manifest) -> None:
-        prepared["metadata"]["labels"] = {}
-
-
-class Dangling(EditsPods):
-    def edit(self, pod: Manifest, prepared: Manifest) -> None:
-        prepared["metadata"]["annotations"][POD_GROUP_ANNOTATION] = "nowhere"
-
-
-class Fragile(Broken):
-    def read(
-        self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
-    ) -> Reading:
-        for manifest in objects:
-            manifest["status"]["conditions"]
-        return super().read(gang, objects, pods, context)
-
-
-class Optimist(Broken):
-    def read(
-        self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
-    ) -> Reading:
-        return Reading(Verdict.SCHEDULED if pods else Verdict.WAITING)
-
-
-class Pessimist(Broken):
-    def read(
-        self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
-    ) -> Reading:
-        return Reading(Verdict.WAITING)
-
-
-class Hallucinates(Broken):
-    def read(
-        self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
-    ) -> Reading:
-        return Reading(Verdict.SCHEDULED)
-
-
-class AcceptsSets(IgnoresRequired):
-    def validate(self, cliqueset: PodCliqueSet, context: Context) -> Sequence[FieldError]:
-        return ()
+from grove.meta import Manifest
+from grove.testing.conformance import BackendConformance, verdicts
 
 
 class Kit(BackendConformance):
@@ -245,6 +77,10 @@ class Kit(BackendConformance):
     def minimum_of(self, manifests: Sequence[Manifest]) -> int | None:
         leaves = [leaf for each in manifests for leaf in each["spec"]["subGroups"]]
         return sum(int(leaf.get("minMember", 0)) for leaf in leaves)
+
+    def minima_of(self, manifests: Sequence[Manifest]) -> Mapping[str, int] | None:
+        leaves = [leaf for each in manifests for leaf in each["spec"]["subGroups"]]
+        return {leaf["name"]: leaf["minMember"] for leaf in leaves if "minMember" in leaf}
 
     def links_of(self, pod: Manifest) -> Sequence[str]:
         return [pod["metadata"]["annotations"][POD_GROUP_ANNOTATION]]
@@ -284,6 +120,16 @@ CASES = {
     ),
     "a required constraint accepted": Case(AcceptsSets, K.test_what_is_not_declared_is_refused_or_reported),
     "the plain gang refused": Case(RefusesAll, K.test_the_same_gang_gives_the_same_objects),
+    "objects that change with every status": Case(
+        ByVersion, K.test_nothing_but_its_spec_and_metadata_decides_what_a_gang_becomes
+    ),
+    "the gang changed": Case(Scribbles, K.test_translating_changes_neither_the_gang_nor_the_context),
+    "an object handed out twice": Case(Recycles, K.test_translating_changes_neither_the_gang_nor_the_context),
+    "the wrong mix": Case(WrongMix, K.test_each_podgroup_is_held_to_its_own_minimum_where_that_is_declared),
+    "the sum alone": Case(OnlyTheSum, K.test_each_podgroup_is_held_to_its_own_minimum_where_that_is_declared),
+    "an object that does not go": Case(Finalized, K.test_nothing_holds_an_object_back_when_its_gang_goes),
+    "one object for all gangs": Case(OneForAll, K.test_two_gangs_share_no_object),
+    "a podgroup of the past": Case(Remembers, K.test_a_podgroup_that_goes_takes_its_traces_along),
     "no gate": Case(Ungated, K.test_a_pod_gets_the_gate_and_the_scheduler_and_keeps_foreign_gates),
     "foreign gates removed": Case(
         TakesGates, K.test_a_pod_gets_the_gate_and_the_scheduler_and_keeps_foreign_gates
@@ -300,6 +146,21 @@ CASES = {
     ),
     "labels dropped": Case(DropsLabels, K.test_preparing_a_pod_leaves_its_argument_and_its_containers_alone),
     "a link to nothing": Case(Dangling, K.test_a_pod_points_only_to_objects_that_exist),
+    "annotations dropped": Case(DropsNotes, K.test_what_the_user_wrote_into_a_pod_stays),
+    "tolerations replaced": Case(Tolerant, K.test_what_the_user_wrote_into_a_pod_stays),
+    "a grudge": Case(Grudge, K.test_an_old_complaint_never_contradicts_pods_that_are_placed),
+    "no sentence": Case(Mute, K.test_whoever_waits_is_told_why),
+    "a reason of many words": Case(Babbles, K.test_whoever_waits_is_told_why),
+    "the objects changed while reading": Case(
+        EditsStatus, K.test_reading_changes_nothing_and_says_the_same_again
+    ),
+    "a reader with a memory": Case(Impatient, K.test_reading_changes_nothing_and_says_the_same_again),
+    "not its own scheduler": Case(Stranger, K.test_pods_that_ask_for_its_scheduler_are_its_own),
+    "never satisfied": Case(Demanding, K.test_it_lacks_nothing_on_the_clusters_that_it_is_made_for),
+    "a word instead of a sentence": Case(
+        Curt, K.test_on_an_empty_cluster_it_says_what_is_missing_or_does_without
+    ),
+    "not a word": Case(Secretive, K.test_on_an_empty_cluster_it_says_what_is_missing_or_does_without),
     "a status that breaks the reader": Case(Fragile, K.test_reading_survives_any_status),
     "scheduled without pods": Case(Hallucinates, K.test_reading_survives_any_status),
     "scheduled below the minimum": Case(Optimist, K.test_a_gang_below_its_minimum_is_never_called_scheduled),
@@ -323,7 +184,7 @@ def test_the_same_rule_passes_for_the_backend_unbroken(case: Case) -> None:
 
 
 def test_every_rule_of_the_kit_is_broken_here() -> None:
-    rules = {name for name in vars(BackendConformance) if name.startswith("test_")}
+    rules = {name for name in dir(BackendConformance) if name.startswith("test_")}
     assert rules == {case.rule.__name__ for case in CASES.values()}
 
 
@@ -334,3 +195,24 @@ def test_objects_whose_minimum_the_kit_cannot_see_do_not_pass() -> None:
 
     with pytest.raises(AssertionError, match="objects say None"):
         Blind().test_objects_demand_what_the_gang_demands()
+
+
+def test_verdicts_name_the_rule_that_is_broken_and_why_without_pytest() -> None:
+    broken = {each.sentence: each.why for each in verdicts(kit_for(OneForAll())) if not each.kept}
+    assert list(broken) == ["two gangs share no object", "a pod points only to objects that exist"][::-1]
+    assert "share ('scheduling.run.ai/v2alpha2', 'PodGroup', 'gangs')" in broken["two gangs share no object"]
+
+
+def test_verdicts_run_every_rule() -> None:
+    rules = [each for each in dir(BackendConformance) if each.startswith("test_")]
+    found = list(verdicts(kit_for(KaiBackend())))
+    assert [each.rule for each in found] == rules
+    assert all(each.kept for each in found)
+
+
+def test_a_rule_of_the_author_that_needs_pytest_is_not_taken_for_kept() -> None:
+    class Fixtures(Kit):
+        def test_with_a_fixture(self, tmp_path: str) -> None: ...
+
+    (told,) = [each for each in verdicts(Fixtures()) if not each.kept]
+    assert told.why == "has parameters, which only pytest can fill in"

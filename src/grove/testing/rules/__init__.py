@@ -1,0 +1,1 @@
+"""The rules of the backend contract, by subject; `grove.testing.conformance` puts them together."""
