@@ -30,9 +30,10 @@ Listener = Callable[[T | None, T | None], None]
 Progress = Callable[[Key | None], None]
 
 PAGE = 500
-#: Waits after a request that ended early, and after one that cannot succeed until a person acts.
+#: Waits after a request that ended early, and after one that cannot succeed until a person acts. The latter
+#: begin short too: right after a CRD or a role was made, a real API server says no for a moment.
 QUICK = (0.1, 30.0)
-SLOW = (2.0, 30.0)
+SLOW = (0.2, 30.0)
 #: A watch that lived this long ends a row of failures, however it ended itself.
 HEALTHY_SECONDS = 10.0
 #: The server ends a watch after some time between these; different for each, so that they do not all end at
