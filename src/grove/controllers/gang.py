@@ -66,7 +66,7 @@ class Forward:
 
     changes: tuple[Change, ...] = ()
     translation: Translation = NOTHING
-    #: Objects that exist but are not as translated: somebody edited or deleted them.
+    #: Objects that somebody else edited or deleted.
     repairs: tuple[str, ...] = ()
     failure: GroveError | None = None
 
@@ -161,7 +161,7 @@ class GangReconciler:
                 changes.append(Delete(resource, there.key, there.uid))
             else:
                 changes.append(Apply(resource, manifest))
-            if there is not None or _initialized(seen.gang):
+            if _initialized(seen.gang) if there is None else _taken_over(differing, there):
                 repairs.append(f"{resource.kind} {manifest['metadata']['name']}")
         for item in seen.objects:
             resource = self.shell.scheduling.resource_of(item.manifest)
@@ -322,6 +322,18 @@ def _differing(manifest: Manifest, there: Foreign) -> Manifest:
     """How an object differs from its translation, fields that it has from an earlier one included."""
     wanted = forgetting(manifest, there.applied.get(labels.MANAGER, {}))
     return difference(wanted, there.manifest)
+
+
+def _taken_over(differing: Manifest, there: Foreign) -> bool:
+    """Whether somebody else wrote what differs; otherwise it is our own word that has changed."""
+    return not _all_in(differing, there.applied.get(labels.MANAGER, {}))
+
+
+def _all_in(patch: Manifest, fields: Manifest) -> bool:
+    return all(
+        name in fields and (not isinstance(value, dict) or _all_in(value, fields[name] or {}))
+        for name, value in patch.items()
+    )
 
 
 def _must_be_replaced(backend: Backend, manifest: Manifest, differing: Manifest) -> bool:
