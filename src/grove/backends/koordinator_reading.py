@@ -1,0 +1,115 @@
+"""Koordinator's verdict on a gang, from its pods; a PodGroup of Koordinator has no conditions.
+
+The pods decide. The sentence on them wraps the true reason into a quotation; it is unwrapped here. While
+Koordinator holds a gang back it says nothing at all: then its PodGroups show whether anybody looks at them.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from grove.api import labels
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.backends.base import Reading, Verdict
+from grove.backends.shape import Progress, progress, verdict_of
+from grove.meta import Manifest
+
+UNSCHEDULABLE: Final = "Unschedulable"
+#: What a pod says when another member of its gang is in the way; a member that fits nowhere says it itself.
+_MEMBER = re.compile(
+    r'gets rejected due to member Pod "(?P<pod>[^"]*)" is unschedulable with reason '
+    r'(?P<why>"(?:[^"\\]|\\.)*")(?:, alreadyWaitForBound: (?P<placed>\d+))?'
+)
+_PLACES = re.compile(r"desiredOfferSlot: (?P<wanted>\d+), (?P<places>.*)", re.DOTALL)
+_PLACE = re.compile(r"topology topologyNode (?P<name>[^;,:]+): (?P<room>\d+)")
+_NODES = re.compile(r"\d+/\d+ nodes are available: .*", re.DOTALL)
+_NO_PLACES: Final = "no candidate topology nodes can accommodate job"
+#: Phases of a PodGroup whose members Koordinator does not see.
+_IDLE: Final = ("", "Pending")
+
+
+def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], gate: str) -> Reading:
+    """What became of the gang."""
+    seen = progress(gang, [pod for pod in pods if not _held_back(pod, gang, gate)])
+    decided = verdict_of(gang, seen)
+    if decided is not None:
+        return decided
+    words = next(iter(sorted(_words(seen), key=_rank)), "")
+    if words:
+        text = f"{seen.sentence}; {_plain(words)}".rstrip(". ")
+        return Reading(Verdict.UNSCHEDULABLE, UNSCHEDULABLE, f"{text}.")
+    return _silent(objects, seen)
+
+
+def beyond_minimum(pod: Pod, gang: PodGang) -> bool:
+    """Whether the pod's place is above the minimum of its podgroup."""
+    clique, index = pod.labels.get(labels.POD_CLIQUE, ""), pod.labels.get(labels.POD_INDEX, "")
+    minimum = next((each.min_replicas for each in gang.spec.podgroups if each.name == clique), None)
+    return minimum is not None and index.isdigit() and int(index) >= minimum
+
+
+def _held_back(pod: Pod, gang: PodGang, gate: str) -> bool:
+    return not pod.bound and pod.gated_by(gate) and beyond_minimum(pod, gang)
+
+
+def _words(seen: Progress) -> Iterator[str]:
+    for pod in seen.pending:
+        condition = pod.condition("PodScheduled")
+        if condition is not None and condition.status == "False" and condition.message:
+            yield condition.message
+
+
+def _rank(words: str) -> int:
+    """The pods of a gang repeat one another; what explains most comes first."""
+    if _NO_PLACES in words:
+        return 0
+    return 1 if _MEMBER.search(words) else 2
+
+
+def _plain(words: str) -> str:
+    """The scheduler's own words without what they are wrapped into."""
+    found = _MEMBER.search(words)
+    if found is None:
+        return _places(words)
+    try:
+        why = str(json.loads(found["why"]))
+    except ValueError:
+        why = found["why"].strip('"')
+    told = f"pod {found['pod']}: {_places(why).rstrip('. ')}"
+    if found["placed"] not in (None, "0"):
+        told += f"; there is room for {found['placed']} of the others"
+    return told
+
+
+def _places(words: str) -> str:
+    found = _PLACES.search(words)
+    if _NO_PLACES not in words or found is None:
+        return words.strip()
+    room = [f"{each['name'].strip()} has room for {each['room']}" for each in _PLACE.finditer(words)]
+    nodes = _NODES.search(found["places"])
+    told = [f"no one of the topology domains has room for {found['wanted']} pods", *room]
+    return "; ".join(told) + (f"; {nodes[0]}" if nodes else "")
+
+
+def _silent(objects: Sequence[Manifest], seen: Progress) -> Reading:
+    """Nobody has said anything; Koordinator never explains why it does not even try a gang."""
+    waiting = seen.waiting()
+    phases = [_phase(each) for each in objects]
+    if phases and not any(phases):
+        why = "its PodGroups have no status: does koord-scheduler run?"
+    elif seen.placed and phases and all(phase in _IDLE for phase in phases):
+        why = (
+            "koord-scheduler does not count the pods that run, because the PodGroups were deleted and made "
+            "anew meanwhile; restart koord-scheduler"
+        )
+    else:
+        return waiting
+    return Reading(Verdict.WAITING, waiting.reason, f"{seen.sentence}; {why}")
+
+
+def _phase(manifest: Manifest) -> str:
+    status = manifest.get("status")
+    value = status.get("phase") if isinstance(status, dict) else None
+    return value if isinstance(value, str) else ""
