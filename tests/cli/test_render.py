@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
+from grove.backends.registry import BUILT_INS
 from grove.meta import Manifest
 
 from .conftest import Grove, Ran
 
-GATES = {"default": "scheduling.k8s.io/workload", "kai": "grove.io/podgang"}
+GATES = {name: make().scheduling_gate for name, make in BUILT_INS.items()}
 
 
 def cliqueset(**spec: Any) -> Manifest:
@@ -146,7 +147,7 @@ def test_all_backends_come_in_one_list_that_says_whose_each_item_is(grove: Grove
     found = json.loads(ran.out)["items"]
     whose = [item["metadata"]["annotations"]["grove.io/scheduler-backend"] for item in found]
     assert whose == sorted(whose)
-    assert set(whose) == {"default", "kai"}
+    assert set(whose) == set(BUILT_INS)
     for pod in of_kind(found, "Pod"):
         backend = pod["metadata"]["annotations"]["grove.io/scheduler-backend"]
         assert pod["spec"]["schedulingGates"] == [{"name": GATES[backend]}]

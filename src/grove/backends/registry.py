@@ -12,12 +12,16 @@ from grove.api.labels import SCHEDULER_BACKEND
 from grove.backends.base import Backend
 from grove.backends.default import DefaultBackend
 from grove.backends.kai import KaiBackend
+from grove.backends.koordinator import KoordinatorBackend
+from grove.backends.yunikorn import YuniKornBackend
 from grove.errors import FieldError, InvalidConfiguration
 
 #: The backends that ship with Grove, in the order in which they are asked whether a schedulerName is theirs.
 BUILT_INS: Final[Mapping[str, Callable[[], Backend]]] = {
     DefaultBackend.name: DefaultBackend,
     KaiBackend.name: KaiBackend,
+    KoordinatorBackend.name: KoordinatorBackend,
+    YuniKornBackend.name: YuniKornBackend,
 }
 
 ANNOTATION: Final = "annotation"
