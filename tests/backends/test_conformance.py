@@ -4,7 +4,7 @@ A backend's kit (its clusters, how to read minima off its objects) is `grove.tes
 `grove backend check <name>` runs the same.
 """
 
-from grove.testing.kits import default, kai
+from grove.testing.kits import default, kai, koordinator
 
 
 class TestDefault(default.Conformance):
@@ -12,4 +12,8 @@ class TestDefault(default.Conformance):
 
 
 class TestKai(kai.Conformance):
+    pass
+
+
+class TestKoordinator(koordinator.Conformance):
     pass

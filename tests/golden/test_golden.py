@@ -1,6 +1,6 @@
 """A PodCliqueSet in, every object out: one folder for each case, reviewed as a diff.
 
-The folder's name begins with what the cluster offers: a Kubernetes minor, `none` for no gang API, or `kai`.
+The folder's name begins with what the cluster offers: a Kubernetes minor, `none` for no gang API, or a backend.
 """
 
 from pathlib import Path
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from grove.backends.registry import BUILT_INS
 from grove.cli.rendering import cluster, judge, render_set, select
 from grove.errors import InvalidInput
 from grove.meta import Manifest
@@ -18,7 +19,7 @@ CASES = sorted(folder.parent for folder in HERE.glob("*/in.yaml"))
 
 def minor_of(case: Path) -> str:
     offer = case.name.partition("-")[0]
-    return "1.36" if offer == "kai" else offer
+    return "1.36" if offer in BUILT_INS else offer
 
 
 def rendered(case: Path) -> list[Manifest]:
@@ -50,7 +51,8 @@ def dumped(documents: list[Manifest]) -> str:
 
 
 def test_there_are_cases_for_every_way_of_scheduling() -> None:
-    assert {case.name.partition("-")[0] for case in CASES} == {"1.35", "1.36", "1.37", "none", "kai"}
+    offers = {"1.35", "1.36", "1.37", "none", *BUILT_INS} - {"default"}
+    assert {case.name.partition("-")[0] for case in CASES} == offers
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -21,6 +21,7 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.topology import ClusterTopologyBinding
 from grove.backends.base import Backend, Cluster, Context, Fidelity, Loss, TopologyAware
+from grove.backends.default import DefaultBackend
 from grove.backends.kai import BIND_REQUESTS, MIN_SUBGROUP_FIELD, PODGROUPS, QUEUES, STALENESS_FIELD
 from grove.backends.kai_topology import TOPOLOGIES
 from grove.backends.native.generation import DISRUPTION_FIELD, GROUP, TOPOLOGY_FIELD
@@ -87,12 +88,13 @@ class Rendering:
 
 
 def cluster(minor: str) -> Cluster:
-    """A cluster of this Kubernetes minor (or `none`) in which KAI is installed too."""
+    """A cluster of this Kubernetes minor (or `none`) in which the other schedulers are installed too."""
     native = NATIVE[minor]
     served = dict(native.served)
     for each in (PODGROUPS, QUEUES, BIND_REQUESTS, TOPOLOGIES):
         served[each.api_version] = served.get(each.api_version, frozenset()) | {each.plural}
-    for each in [kind for backend in third_parties() for kind in backend.resources(Context(native))]:
+    brought = [make() for name, make in BUILT_INS.items() if name != DefaultBackend.name]
+    for each in [kind for other in [*brought, *third_parties()] for kind in other.resources(Context(native))]:
         served[each.api_version] = served.get(each.api_version, frozenset()) | {each.plural}
     return Cluster(served, native.fields | _KAI_FIELDS, native.version)
 
@@ -154,7 +156,8 @@ def select(judged: Judged, name: str) -> Backend:
 def render_set(judged: Judged, backend: Backend, on: Cluster) -> Rendering:
     """Every object that would exist; raises InvalidInput when the backend refuses the set."""
     cliqueset = judged.cliqueset
-    context = Context(on, {}, cliqueset)
+    # As things are when they have settled: some schedulers' objects say less while gates are closed.
+    context = Context(on, {}, cliqueset, released=True)
     if errors := backend.validate(cliqueset, context):
         raise InvalidInput(errors)
     plan = plan_children(Observed(cliqueset, {}, {}, {}, judged.topology, backend.name), Settled())

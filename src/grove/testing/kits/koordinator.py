@@ -1,0 +1,48 @@
+"""The rules for the backend `koordinator`, without and with its network topology."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
+
+from grove.backends.base import Backend, Cluster, Context
+from grove.backends.koordinator import POD_GROUP_LABEL, KoordinatorBackend
+from grove.backends.koordinator_topology import TOPOLOGIES
+from grove.meta import Manifest
+from grove.testing.clusters import on
+from grove.testing.conformance import BackendConformance
+
+#: Koordinator with the kinds that its gangs, topology and quotas need.
+KOORDINATOR: Final = Cluster(
+    served={
+        "scheduling.sigs.k8s.io/v1alpha1": frozenset({"podgroups", "elasticquotas"}),
+        "scheduling.koordinator.sh/v1alpha1": frozenset({"clusternetworktopologies"}),
+    }
+)
+_RACKS: Final[Manifest] = {
+    "metadata": {"name": "default"},
+    "spec": {"networkTopologySpec": [{"topologyLayer": "RackLayer", "labelKey": ["example.com/rack"]}]},
+}
+
+
+class Conformance(BackendConformance):
+    """Koordinator with one PodGroup for each podgroup; all gates open, because until then none can start."""
+
+    backend: ClassVar[Backend] = KoordinatorBackend()
+
+    def contexts(self) -> Sequence[Context]:
+        plain = on(KOORDINATOR, quota="research")
+        packing = on(KOORDINATOR, networkTopologyEnabled=True)
+        return [
+            replace(plain, released=True),
+            replace(packing, released=True, observed={TOPOLOGIES: (_RACKS,)}),
+        ]
+
+    def minimum_of(self, manifests: Sequence[Manifest]) -> int | None:
+        return sum(self.minima_of(manifests).values())
+
+    def minima_of(self, manifests: Sequence[Manifest]) -> Mapping[str, int]:
+        return {each["metadata"]["name"]: int(each["spec"]["minMember"]) for each in manifests}
+
+    def links_of(self, pod: Manifest) -> Iterable[str]:
+        name = pod["metadata"]["labels"].get(POD_GROUP_LABEL)
+        return [name] if name else []
