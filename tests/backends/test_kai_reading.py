@@ -70,6 +70,31 @@ CASES = {
         pods(),
         conditions(("PodSchedulingErrors", RACK)),
     ),
+    "no rack has room, as KAI 0.12 lists it": Case(
+        Reading(
+            NO,
+            "Unschedulable",
+            "0 of 4 pods placed; node-group a can allocate only 2 of 4 required pods. node-group b can "
+            f"allocate only 1 of 4 required pods. {RACK}",
+        ),
+        pods(),
+        conditions(
+            ("Not enough resources for the workload", "node-group b can allocate only 1 of 4 required pods"),
+            ("Not enough resources for the workload", "node-group a can allocate only 2 of 4 required pods"),
+            ("PodSchedulingErrors", RACK[:-1]),
+            message="Unable to schedule podgroup: node-group a can allocate only 2 of 4 required pods. \n"
+            f"node-group b can allocate only 1 of 4 required pods. \n{RACK}",
+        ),
+    ),
+    "one domain was tried and is too small": Case(
+        Reading(
+            NO, "Unschedulable", "0 of 4 pods placed; node-group a can allocate only 2 of 4 required pods."
+        ),
+        pods(),
+        conditions(
+            ("Not enough resources for the workload", "node-group a can allocate only 2 of 4 required pods")
+        ),
+    ),
     "an unknown level": Case(
         Reading(NO, "Unschedulable", "0 of 4 pods placed; Unable to schedule podgroup."),
         pods(),

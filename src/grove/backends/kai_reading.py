@@ -19,7 +19,11 @@ UNSCHEDULABLE: Final = "Unschedulable"
 #: What KAI calls the ordinary case; other reasons are passed on, because they need another cure.
 _ORDINARY: Final = ("", "PodSchedulingErrors", UNSCHEDULABLE)
 
-_PREFIX = re.compile(r"^[A-Z][A-Za-z]+: ")
+_PREFIX = re.compile(
+    r"^(?:[A-Z][A-Za-z]+|Unable to schedule podgroup|Not enough resources for the workload): "
+)
+#: Where a reason's name should stand, KAI also puts a sentence; a condition of ours takes names only.
+_NAME = re.compile(r"[A-Za-z]+")
 
 
 def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod]) -> Reading:
@@ -32,9 +36,9 @@ def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod]) -> Rea
     if not said:
         return seen.waiting()
     # A queue that is missing or full explains more than the placement errors that follow from it.
-    reason, text = next((each for each in said if each[0] not in _ORDINARY), said[0])
-    name = UNSCHEDULABLE if reason in _ORDINARY else reason
-    text = _PREFIX.sub("", text.strip()).rstrip(".")
+    reason, text = next((each for each in said if not _ordinary(each[0])), said[0])
+    name = UNSCHEDULABLE if _ordinary(reason) else reason
+    text = _PREFIX.sub("", " ".join(text.split())).rstrip(".")
     return Reading(Verdict.UNSCHEDULABLE, name, "; ".join(filter(None, (seen.sentence, text))) + ".")
 
 
@@ -47,9 +51,15 @@ def _conditions(objects: Sequence[Manifest]) -> Iterator[tuple[str, str]]:
                 continue
             reasons = _items(condition.get("reasons"))
             for each in reasons:
-                yield _text(each.get("reason")), _text(each.get("message"))
-            if not reasons:
+                if len(reasons) == 1 or not _ordinary(_text(each.get("reason"))):
+                    yield _text(each.get("reason")), _text(each.get("message"))
+            if len(reasons) != 1:
+                # Each domain that was tried has a line in the list, in no order; the text has them sorted.
                 yield _text(condition.get("reason")), _text(condition.get("message"))
+
+
+def _ordinary(reason: str) -> bool:
+    return reason in _ORDINARY or _NAME.fullmatch(reason) is None
 
 
 def _pod_words(seen: Progress) -> Iterator[tuple[str, str]]:

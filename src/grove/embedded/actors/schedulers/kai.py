@@ -44,7 +44,7 @@ from grove.embedded.actors.schedulers.kai_rules import (
     members_by_subgroup,
     not_ready,
     queue_problem,
-    shortage_words,
+    shortage_problem,
     tree,
 )
 from grove.embedded.actors.schedulers.native_rules import in_order
@@ -285,8 +285,7 @@ class KaiScheduler:
             return
         verdict = attempt(Trial(self._desk.ledger), root)
         if verdict.shortage is not None:
-            words = shortage_words(group, root, verdict.shortage)
-            decision.problem = Verdictless(POD_ERRORS, words)
+            decision.problem = shortage_problem(group, root, verdict.shortage)
         self._accept(decision, known, verdict)
 
     def _accept(self, decision: Decision, waiting: Sequence[Manifest], verdict: Verdict) -> None:
@@ -303,7 +302,7 @@ class KaiScheduler:
             elif key_of(pod) in verdict.unfit:
                 outcome.refusals.append(Refusal(pod, fit_words(verdict.unfit[key_of(pod)])))
             elif decision.problem is not None:
-                outcome.refusals.append(Refusal(pod, _sentence(decision.problem)))
+                outcome.refusals.append(Refusal(pod, decision.problem.sentence))
         if not outcome.refusals:
             self._parked.pop(decision.group["metadata"]["name"], None)
 
@@ -329,7 +328,7 @@ class KaiScheduler:
 
     def _refuse_all(self, decision: Decision, waiting: Sequence[Manifest]) -> None:
         assert decision.problem is not None
-        text = _sentence(decision.problem)
+        text = decision.problem.sentence
         decision.outcome.refusals.extend(Refusal(pod, text) for pod in waiting)
 
     def _stored(self, pod: Manifest) -> Manifest:
@@ -361,7 +360,7 @@ class KaiScheduler:
         self._activate(name)
 
     async def _tell_group(self, group: Manifest, problem: Verdictless) -> None:
-        text = _sentence(problem)
+        text = problem.sentence
         told = (group.get("status") or {}).get("schedulingConditions") or []
         if told and told[-1].get("message") == text:
             return
@@ -379,8 +378,8 @@ class KaiScheduler:
             "transitionID": str(serial),
             "lastTransitionTime": rfc3339(self._clock.now()),
         }
-        if problem.reason:
-            wanted["reasons"] = [{"reason": problem.reason, "message": problem.message}]
+        if problem.reasons:
+            wanted["reasons"] = problem.reasons
         await self._desk.patch_status(
             PODGROUPS, group, {"schedulingConditions": [wanted]}, content_type=MERGE
         )
@@ -398,7 +397,3 @@ class KaiScheduler:
             await self._desk.patch_status(
                 PODGROUPS, group, {"schedulingConditions": None}, content_type=MERGE
             )
-
-
-def _sentence(problem: Verdictless) -> str:
-    return f"{problem.reason}: {problem.message}." if problem.reason else problem.message

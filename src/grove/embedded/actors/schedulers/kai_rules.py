@@ -27,6 +27,8 @@ ROOT = "the pod group"
 POD_ERRORS = "PodSchedulingErrors"
 NO_QUEUE = "QueueDoesNotExist"
 UNABLE = "Unable to schedule podgroup"
+#: Not a word but a sentence, although it stands where others have a reason's name.
+NO_DOMAIN = "Not enough resources for the workload"
 
 _RESOURCE_WORDS = {"nvidia.com/gpu": "GPUs", "cpu": "CPU cores", "memory": "memory"}
 
@@ -41,6 +43,21 @@ class Verdictless:
 
     reason: str
     message: str
+    #: What stood against each domain that was tried, where topology is the reason.
+    beside: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """Everything in one text, as KAI puts it on the group and on its pods."""
+        if self.beside:
+            return f"{UNABLE}: {{}}.".format(". \n".join(sorted((*self.beside, self.message))))
+        return f"{self.reason}: {self.message}." if self.reason else self.message
+
+    @property
+    def reasons(self) -> list[Manifest]:
+        """The list beside that text; a group that merely cannot be tried has none."""
+        listed = [{"reason": NO_DOMAIN, "message": text} for text in self.beside]
+        return [*listed, {"reason": self.reason, "message": self.message}] if self.reason else []
 
 
 def members_by_subgroup(pods: Sequence[Manifest]) -> dict[str, list[Manifest]]:
@@ -191,7 +208,17 @@ def fit_words(diagnosis: Diagnosis | None) -> str:
     return "no nodes with enough resources were found: " + ".\n".join(sorted(listed)) + "."
 
 
-def shortage_words(group: Manifest, root: Group, shortage: Shortage) -> str:
+def shortage_problem(group: Manifest, root: Group, shortage: Shortage) -> Verdictless:
+    """What a shortage looks like on the group."""
+    tried = tuple(
+        f"node-group {'.'.join(domain)} can allocate only {room} of {wanted} required pods"
+        for domain, room, wanted in shortage.tally
+    )
+    beside = tried if shortage.keys else ()
+    return Verdictless(POD_ERRORS, _shortage_words(group, root, shortage), beside)
+
+
+def _shortage_words(group: Manifest, root: Group, shortage: Shortage) -> str:
     """Why the group as a whole does not start."""
     if shortage.keys:
         return _topology_words(group, shortage)
@@ -216,11 +243,7 @@ def _topology_words(group: Manifest, shortage: Shortage) -> str:
     constraints = [spec.get("topologyConstraint")]
     constraints += [s.get("topologyConstraint") for s in spec.get("subGroups") or ()]
     name = next((c["topology"] for c in constraints if c and c.get("topology")), "")
-    tried = "".join(
-        f"node-group {'.'.join(domain)} can allocate only {room} of {wanted} required pods. "
-        for domain, room, wanted in shortage.tally
-    )
     return (
-        f"{tried}topology {name}, requirement {shortage.keys[-1]} couldn't be satisfied for job "
+        f"topology {name}, requirement {shortage.keys[-1]} couldn't be satisfied for job "
         f"<{'/'.join(key_of(group))}>"
     )
