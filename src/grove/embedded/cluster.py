@@ -22,9 +22,10 @@ from grove.embedded.actors.mirror import Mirrors
 from grove.embedded.actors.namespaces import NamespaceDeleter
 from grove.embedded.actors.nodes import NodeKeeper, NodeOptions
 from grove.embedded.actors.podgroup_protection import PodGroupProtection
-from grove.embedded.actors.schedulers import kai_install
+from grove.embedded.actors.schedulers import kai_install, yunikorn_install
 from grove.embedded.actors.schedulers.kai import KaiScheduler
 from grove.embedded.actors.schedulers.native import NativeScheduler
+from grove.embedded.actors.schedulers.yunikorn import YuniKornScheduler
 from grove.embedded.api import API
 from grove.embedded.app import App, version_info
 from grove.embedded.authentication import Authenticator
@@ -50,7 +51,7 @@ log = logging.getLogger(__name__)
 IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-SCHEDULERS = ("default", "kai")
+SCHEDULERS = ("default", "kai", "yunikorn")
 
 
 class Actor(Protocol):
@@ -77,7 +78,7 @@ class ClusterOptions:
     data_dir: Path | None = None
     durable: bool = False
     actors: bool = True
-    schedulers: tuple[str, ...] = ("default", "kai")
+    schedulers: tuple[str, ...] = SCHEDULERS
     features: frozenset[str] | None = None
     """The feature gates of the native gang API that are on; None for all, an empty set for none."""
     managed_fields: Mode = "full"
@@ -242,6 +243,8 @@ class EmbeddedCluster:
         version = version_info(self.options.kubernetes)["gitVersion"]
         if self.options.actors and "kai" in self.options.schedulers:
             await kai_install.install(client)
+        if self.options.actors and "yunikorn" in self.options.schedulers:
+            await yunikorn_install.install(client)
         for node in node_objects(self.options.shape, version=version, now=rfc3339(self.clock.now())):
             await client.create("/api/v1/nodes", node)
         # What happened before the cluster was ready is nobody's history.
@@ -281,6 +284,8 @@ class EmbeddedCluster:
                 actors["scheduler"] = scheduler
             elif name == "kai":
                 actors["kai"] = KaiScheduler(self._own("kai"), self.clock, mirrors=mirrors)
+            elif name == "yunikorn":
+                actors["yunikorn"] = YuniKornScheduler(self._own("yunikorn"), self.clock, mirrors=mirrors)
             else:
                 raise ValueError(f"unknown scheduler {name!r}; choose from {', '.join(SCHEDULERS)}")
         return actors

@@ -56,6 +56,8 @@ class WorldOptions:
     gpus: int = 8
     #: Whether KAI is installed: its CRDs, its queues and its scheduler.
     kai: bool = False
+    #: Which simulated schedulers run besides kube-scheduler, each with what it needs in the cluster.
+    schedulers: tuple[str, ...] = ()
     #: The feature gates of the native gang API; None for all, an empty set for a cluster without gangs.
     features: frozenset[str] | None = None
     #: Who the operator is; may do anything unless told otherwise.
@@ -294,7 +296,7 @@ async def _create(options: WorldOptions) -> World:
             clock=LoopClock(EPOCH),
             listen=False,
             managed_fields="lazy",
-            schedulers=("default", "kai") if options.kai else ("default",),
+            schedulers=("default", *(("kai",) if options.kai else ()), *options.schedulers),
             features=options.features,
         )
     )

@@ -1,0 +1,326 @@
+"""YuniKorn (1.8): applications on pods' labels, gangs by placeholders.
+
+The first pod without gates starts its application. If that has task groups, placeholders take the places
+first, each as it finds one: what they hold is held, also when the gang never gets complete. Once all of them
+have a node, real pods take over their places. An application starts like this only once: later pods are
+placed one by one, and after a failure none is placed any more.
+
+It never preempts, scores nothing, and counts no quota of a queue while it places (a gang that is larger than
+its queue is rejected): those are the declared deviations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import yaml
+
+from grove.embedded.actors.mirror import Mirrors
+from grove.embedded.actors.objects import (
+    PODS,
+    Key,
+    Resource,
+    is_deleting,
+    is_gated,
+    is_terminal,
+    key_of,
+    node_of,
+)
+from grove.embedded.actors.schedulers.desk import Desk, run_all
+from grove.embedded.actors.schedulers.yunikorn_application import Application, State
+from grove.embedded.actors.schedulers.yunikorn_placing import Decision, decide
+from grove.embedded.actors.schedulers.yunikorn_rules import (
+    NAME,
+    REJECTED,
+    TIMED_OUT,
+    TIMED_OUT_WORDS,
+    BadTaskGroups,
+    Queues,
+    Rejected,
+    TaskGroup,
+    application_of,
+    is_placeholder,
+    placeholder,
+    policy_of,
+    queue_of,
+    task_groups,
+)
+from grove.embedded.clock import Clock, parse_rfc3339
+from grove.embedded.errors import ApiError, Manifest
+from grove.embedded.local import ActorClient
+
+log = logging.getLogger(__name__)
+
+CONFIG_MAPS = Resource("", "v1", "configmaps", kind="ConfigMap")
+CONFIG = "yunikorn-configs"
+RETRY_SECONDS = 1.0
+#: An application without pods is remembered for so long.
+COMPLETING_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class YuniKornOptions:
+    namespace: str = "yunikorn"
+    """Where its configuration is."""
+    remembers_failures: bool = True
+    """As 1.9 does: the id of a failed application is spent. 1.8 forgets it with the last of its pods."""
+    tell_bound: bool = True
+    period_seconds: float = 0.1
+
+
+class YuniKornScheduler:
+    """Runs until cancelled."""
+
+    def __init__(
+        self,
+        client: ActorClient,
+        clock: Clock,
+        *,
+        mirrors: Mirrors | None = None,
+        options: YuniKornOptions | None = None,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._options = options or YuniKornOptions()
+        self._own_mirrors = None if mirrors else Mirrors(client)
+        self._mirrors = mirrors or self._own_mirrors or Mirrors(client)
+        self._desk = Desk(
+            client,
+            clock,
+            name=NAME,
+            mirrors=self._mirrors,
+            tell_bound=self._options.tell_bound,
+            refused="PodUnschedulable",
+        )
+        self._members: dict[str, dict[Key, None]] = {}
+        self._applications: dict[str, Application] = {}
+        self._active: dict[str, None] = {}
+        self._parked: dict[str, None] = {}
+        self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
+        self._queues = Queues()
+        self._wake = asyncio.Event()
+        self._started = 0
+
+    async def run(self) -> None:
+        self._desk.on_pod = self._pod_changed
+        self._desk.on_room = self._room
+        try:
+            configs = self._mirrors.of(CONFIG_MAPS)
+            configs.subscribe(self._config_changed)
+            await self._mirrors.synced(CONFIG_MAPS)
+            await self._desk.open()
+            while True:
+                await self._wake.wait()
+                await asyncio.sleep(self._options.period_seconds)
+                self._wake.clear()
+                await self._cycle()
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+            if self._own_mirrors:
+                await self._own_mirrors.close()
+
+    # What wakes whom
+
+    def _config_changed(self, old: Manifest | None, new: Manifest | None) -> None:
+        if key_of(new or old or {}) != (self._options.namespace, CONFIG):
+            return
+        try:
+            self._queues = Queues.read(((new or {}).get("data") or {}).get("queues.yaml") or "")
+        except yaml.YAMLError:
+            # Like the real one: what it understood last goes on to hold.
+            return
+
+    def _pod_changed(self, old: Manifest | None, new: Manifest | None) -> None:
+        for pod, is_new in ((old, False), (new, True)):
+            if pod is None or pod["spec"].get("schedulerName") != NAME:
+                continue
+            name = application_of(pod)
+            members = self._members.setdefault(name, {})
+            counts = is_new and not is_terminal(pod) and (bool(node_of(pod)) or not is_deleting(pod))
+            if counts and not is_gated(pod):
+                members.setdefault(key_of(pod))
+            elif not is_new and new is not None and application_of(new) == name:
+                continue
+            else:
+                members.pop(key_of(pod), None)
+            if not members:
+                del self._members[name]
+            if not (is_new and node_of(pod) and old is not None and node_of(old)):
+                self._activate(name)
+
+    def _activate(self, name: str) -> None:
+        self._parked.pop(name, None)
+        self._active[name] = None
+        self._wake.set()
+
+    def _room(self) -> None:
+        for name in list(self._parked):
+            self._activate(name)
+
+    def _later(self, name: str, what: str, seconds: float) -> None:
+        if (name, what) not in self._timers:
+            loop = asyncio.get_running_loop()
+            self._timers[name, what] = loop.call_later(seconds, self._ring, name, what)
+
+    def _ring(self, name: str, what: str) -> None:
+        self._timers.pop((name, what), None)
+        application = self._applications.get(name)
+        if application is not None and what == "timeout":
+            application.expired = True
+        if application is not None and what == "complete" and name not in self._members:
+            del self._applications[name]
+        self._activate(name)
+
+    # Deciding
+
+    async def _cycle(self) -> None:
+        while self._active:
+            # First come, first served, as a queue of the policy fifo does it.
+            order = sorted(self._active, key=lambda name: (self._rank(name), name))
+            for name in order:
+                self._active.pop(name, None)
+                try:
+                    await self._look(name)
+                except Exception:
+                    # One application that we cannot read must not stop the others.
+                    log.exception("cannot decide", extra={"application": name})
+
+    def _rank(self, name: str) -> int:
+        found = self._applications.get(name)
+        return found.rank if found is not None else self._started + 1
+
+    async def _look(self, name: str) -> None:
+        pods = self._pods(name)
+        application = self._applications.get(name)
+        if not pods:
+            self._end(application)
+            return
+        if timer := self._timers.pop((name, "complete"), None):
+            timer.cancel()
+        if application is None:
+            application = await self._start(name, pods)
+            pods = self._pods(name)
+        if application is None or application.state is State.FAILED:
+            return
+        decision = decide(application, pods, self._desk, self._clock.now().timestamp())
+        self._park(application, decision)
+        await self._write(application, decision)
+
+    def _pods(self, name: str) -> list[Manifest]:
+        found = [self._desk.pods.get(key) for key in self._members.get(name, ())]
+        return [pod for pod in found if pod is not None]
+
+    def _end(self, application: Application | None) -> None:
+        """No pod is left: the application is over in a while, unless it failed and is remembered."""
+        if application is None:
+            return
+        if application.state is not State.FAILED:
+            self._later(application.name, "complete", COMPLETING_SECONDS)
+        elif not self._options.remembers_failures:
+            del self._applications[application.name]
+
+    def _park(self, application: Application, decision: Decision) -> None:
+        if decision.outcome.waits:
+            self._parked[application.name] = None
+        if decision.arm_timeout:
+            left = application.deadline - self._clock.now().timestamp()
+            self._later(application.name, "timeout", max(left, 0.001))
+
+    # An application begins
+
+    async def _start(self, name: str, pods: Sequence[Manifest]) -> Application | None:
+        real = [pod for pod in pods if not is_placeholder(pod)]
+        if not real:
+            # Left from before a restart; the garbage collector takes them with their owner.
+            return None
+        first, policy = real[0], policy_of(real[0])
+        groups = await self._groups(first)
+        created = parse_rfc3339(first["metadata"]["creationTimestamp"]).timestamp()
+        self._started += 1
+        application = Application(
+            name, first, groups, queue_of(first), self._started, created + policy.seconds, hard=policy.hard
+        )
+        self._applications[name] = application
+        if any(node_of(pod) for pod in real):
+            application.state = State.RUNNING
+            return application
+        try:
+            path = self._queues.place(name, application.queue, first["metadata"]["namespace"])
+            if groups:
+                self._queues.refuse_gang(name, path, groups)
+        except Rejected as refusal:
+            await self._fail(application, pods, REJECTED, str(refusal))
+            return application
+        application.state = State.RESERVING if groups else State.RUNNING
+        if groups:
+            await self._reserve(application, pods)
+        return application
+
+    async def _groups(self, pod: Manifest) -> tuple[TaskGroup, ...]:
+        try:
+            return task_groups(pod)
+        except BadTaskGroups as problem:
+            await self._desk.events.write(pod, "GangScheduling", str(problem), kind="Warning")
+            return ()
+
+    async def _reserve(self, application: Application, pods: Sequence[Manifest]) -> None:
+        """Create the placeholders that are missing; if one cannot be, there will be no gang."""
+        there = application.by_group(pod for pod in pods if is_placeholder(pod))
+        name, first = application.name, application.originator
+        await self._tell(application, f"Application {name} creating placeholders")
+        try:
+            for group in application.groups:
+                for index in range(len(there.get(group.name, ())), group.minimum):
+                    pod = placeholder(name, group, index, originator=first, queue=application.queue)
+                    await self._client.create(PODS.collection(pod["metadata"]["namespace"]), pod)
+        except (ApiError, OSError, TimeoutError):
+            application.give_up_gang()
+            await self._drop(self._placeholders(name))
+            text = f"Application {name} fall back to normal scheduling"
+            await self._desk.events.write(first, "GangScheduling", text, kind="Warning")
+
+    def _placeholders(self, name: str) -> list[Manifest]:
+        return [pod for pod in self._pods(name) if is_placeholder(pod)]
+
+    # Writing
+
+    async def _write(self, application: Application, decision: Decision) -> None:
+        if decision.started:
+            told = f"Application {application.name} all placeholders are allocated."
+            await self._tell(application, f"{told} Transitioning to running state.")
+        if decision.failed:
+            real = [pod for pod in self._pods(application.name) if not is_placeholder(pod)]
+            await self._fail(application, real, TIMED_OUT, TIMED_OUT_WORDS)
+        await self._drop(decision.dropped)
+        lost = await self._desk.write(decision.outcome)
+        if lost:
+            self._later(application.name, "retry", RETRY_SECONDS)
+
+    async def _fail(self, application: Application, pods: Sequence[Manifest], reason: str, text: str) -> None:
+        application.state = State.FAILED
+        # The shim passes on what stands between the first two colons of `ApplicationRejected: ...`.
+        words = f" {text.split(':')[0]}" if reason == REJECTED else text
+        unplaced = [pod for pod in pods if not node_of(pod) and not is_placeholder(pod)]
+        status = {"phase": "Failed", "reason": reason, "message": words}
+        await run_all([self._desk.patch_status(PODS, pod, status) for pod in unplaced])
+        told = f"Application {application.name} scheduling failed, reason: {reason}"
+        for pod in unplaced:
+            await self._desk.events.write(pod, "ApplicationFailed", told, kind="Warning")
+        await self._drop(self._placeholders(application.name))
+
+    async def _drop(self, placeholders: Sequence[Manifest]) -> None:
+        async def one(pod: Manifest) -> None:
+            try:
+                await self._client.delete(PODS.path(key_of(pod)), {"gracePeriodSeconds": 0})
+            except (ApiError, OSError, TimeoutError):
+                # It is gone already, or will be with its owner.
+                return
+
+        await run_all([one(pod) for pod in placeholders])
+
+    async def _tell(self, application: Application, text: str) -> None:
+        await self._desk.events.write(application.originator, "GangScheduling", text)

@@ -1,0 +1,52 @@
+"""Puts YuniKorn's configuration into a cluster: it needs no kinds, only a namespace and its queues.
+
+Queues that pods name are honoured and made when they are missing; others are named after the namespace.
+"""
+
+from __future__ import annotations
+
+from grove.embedded.actors.objects import NAMESPACES
+from grove.embedded.actors.schedulers.yunikorn import CONFIG, CONFIG_MAPS
+from grove.embedded.errors import ApiError, Manifest
+from grove.embedded.local import ActorClient
+
+NAMESPACE = "yunikorn"
+
+QUEUES = """\
+partitions:
+  - name: default
+    placementrules:
+      - name: provided
+        create: true
+      - name: tag
+        value: namespace
+        create: true
+    queues:
+      - name: root
+        submitacl: "*"
+"""
+
+
+def configuration(queues: str = QUEUES) -> Manifest:
+    """The ConfigMap that YuniKorn reads."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": CONFIG, "namespace": NAMESPACE},
+        "data": {"queues.yaml": queues},
+    }
+
+
+async def install(client: ActorClient) -> None:
+    """Create what is missing; what is there already is left as it is."""
+    space: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    await _create(client, NAMESPACES.collection(), space)
+    await _create(client, CONFIG_MAPS.collection(NAMESPACE), configuration())
+
+
+async def _create(client: ActorClient, path: str, obj: Manifest) -> None:
+    try:
+        await client.create(path, obj)
+    except ApiError as error:
+        if error.reason != "AlreadyExists":
+            raise

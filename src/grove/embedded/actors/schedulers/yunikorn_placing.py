@@ -1,0 +1,116 @@
+"""One look at one application: which pods get which nodes now. Books in the ledger, writes nothing.
+
+While it reserves, each placeholder takes a node as soon as there is one. When it runs, real pods take over
+from placeholders of their group and of at least their size; all others are placed like ordinary pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from grove.embedded.actors.objects import annotations_of, is_deleting, key_of, node_of
+from grove.embedded.actors.schedulers.desk import Desk, Outcome, Refusal
+from grove.embedded.actors.schedulers.placement import Trial
+from grove.embedded.actors.schedulers.yunikorn_application import Application, State
+from grove.embedded.actors.schedulers.yunikorn_rules import TASK_GROUP, WAITING, is_placeholder
+from grove.embedded.errors import Manifest
+
+
+@dataclass(slots=True)
+class Decision:
+    """All that one look wants written."""
+
+    outcome: Outcome = field(default_factory=Outcome)
+    dropped: list[Manifest] = field(default_factory=list)
+    """Placeholders to delete, before anything is bound."""
+    started: bool = False
+    failed: bool = False
+    arm_timeout: bool = False
+
+
+def decide(application: Application, pods: Sequence[Manifest], desk: Desk, now: float) -> Decision:
+    """What happens to an application's pods; `pods` are those without gates, in the order of their coming."""
+    decision = Decision()
+    held = [pod for pod in pods if is_placeholder(pod) and not is_deleting(pod)]
+    real = [pod for pod in pods if not is_placeholder(pod)]
+    if application.state is State.RESERVING:
+        _reserve(application, held, desk, decision)
+        if decision.arm_timeout and now >= application.deadline:
+            # Counted from the pod that started it, however long that sat behind gates.
+            application.expired, decision.arm_timeout = True, False
+    if application.expired:
+        _expire(application, held, decision)
+        held = []
+    if application.state is State.RUNNING:
+        _run(real, held, desk, decision)
+    return decision
+
+
+def _reserve(application: Application, held: Sequence[Manifest], desk: Desk, decision: Decision) -> None:
+    _place([pod for pod in held if not _node(pod, desk)], desk, decision)
+    placed = application.by_group(pod for pod in held if _node(pod, desk))
+    if placed and not application.armed:
+        application.armed = decision.arm_timeout = True
+    if all(len(placed.get(group.name, ())) >= group.minimum for group in application.groups):
+        application.state = State.RUNNING
+        decision.started = True
+
+
+def _expire(application: Application, held: Sequence[Manifest], decision: Decision) -> None:
+    """The time is over: places that nobody took are given back, and a gang that is incomplete ends."""
+    application.expired = False
+    if application.state is State.RUNNING:
+        decision.dropped += held
+        return
+    decision.outcome = Outcome()
+    if application.hard:
+        decision.failed = True
+        return
+    decision.dropped += held
+    application.give_up_gang()
+
+
+def _run(real: Sequence[Manifest], held: Sequence[Manifest], desk: Desk, decision: Decision) -> None:
+    places = list(held)
+    ordinary: list[Manifest] = []
+    for pod in real:
+        if _node(pod, desk) or is_deleting(pod):
+            continue
+        place = _place_for(pod, places, desk)
+        if place is None:
+            ordinary.append(pod)
+            continue
+        places.remove(place)
+        decision.dropped.append(place)
+        node = _node(place, desk)
+        desk.ledger.release(key_of(place))
+        shape = desk.shape(pod)
+        if node in {each.name for each in desk.ledger.candidates(shape)} and desk.ledger.fits(shape, node):
+            desk.ledger.take(key_of(pod), shape, node)
+            decision.outcome.binds.append((pod, node))
+        else:
+            # Its place is given back, and it must look for another one by itself.
+            ordinary.append(pod)
+    _place(ordinary, desk, decision)
+
+
+def _place_for(pod: Manifest, places: Sequence[Manifest], desk: Desk) -> Manifest | None:
+    """A placeholder of the pod's group; one that is too small is taken away all the same."""
+    group = annotations_of(pod).get(TASK_GROUP)
+    return next((p for p in places if group and annotations_of(p).get(TASK_GROUP) == group), None)
+
+
+def _place(pods: Sequence[Manifest], desk: Desk, decision: Decision) -> None:
+    trial = Trial(desk.ledger)
+    for pod in pods:
+        node = trial.place(key_of(pod), desk.shape(pod))
+        if node is not None:
+            decision.outcome.binds.append((pod, node))
+        else:
+            decision.outcome.refusals.append(Refusal(pod, WAITING))
+            decision.outcome.waits = True
+
+
+def _node(pod: Manifest, desk: Desk) -> str:
+    return node_of(pod) or desk.ledger.node_for(key_of(pod)) or ""
