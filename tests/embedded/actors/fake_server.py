@@ -25,6 +25,7 @@ CLUSTER_SCOPED = {
     "customresourcedefinitions",
     "queues",
     "topologies",
+    "clusternetworktopologies",
     "priorityclasses",
 }
 KINDS = {
@@ -40,6 +41,7 @@ KINDS = {
     "compositepodgroups": "CompositePodGroup",
     "queues": "Queue",
     "topologies": "Topology",
+    "clusternetworktopologies": "ClusterNetworkTopology",
     "customresourcedefinitions": "CustomResourceDefinition",
     "leases": "Lease",
     "priorityclasses": "PriorityClass",
