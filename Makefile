@@ -67,8 +67,8 @@ bench: setup ## Measure apply -> running at 10 to 5000 pods; CONTROL_PLANE=real 
 real: setup ## Install real control planes (etcd, Kubernetes) for the tests that use them; MINORS=1.36 for one; SCHEDULERS=kai,volcano,koordinator,yunikorn (or all) for other schedulers too
 	@$(BIN)/python -m grove.real install --minors "$(MINORS)" --schedulers "$(SCHEDULERS)"
 
-e2e: setup-dev ## Gangs, faults and permissions on real control planes (after `make real`); MINORS=1.36 for one, RECORD=1 to record
-	@GROVE_E2E_MINORS="$(MINORS)" $(BIN)/python -m pytest -n 0 -rs -m real $(if $(RECORD),--record) tests/e2e
+e2e: setup-dev ## Gangs, faults and permissions on real control planes (after `make real`); MINORS=1.36 for one, SCHEDULERS=kai for others, RECORD=1 to record
+	@GROVE_E2E_MINORS="$(MINORS)" GROVE_E2E_SCHEDULERS="$(SCHEDULERS)" $(BIN)/python -m pytest -n 0 -rs -m real $(if $(RECORD),--record) tests/e2e
 
 contract: setup-dev ## The API contract suite on real control planes (after `make real`); MINORS=1.36 for one
 	@$(BIN)/python scripts/contract_real.py "$(MINORS)"

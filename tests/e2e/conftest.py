@@ -15,11 +15,15 @@ import pytest
 
 pytest.register_assert_rewrite("tests.e2e.audit", "tests.e2e.laws", "tests.e2e.scenarios")
 
-from tests.e2e.plane import Act, RealWorld  # noqa: E402 - after the line above, which must come first
+from tests.e2e.judges import JUDGES, MINORS, OTHERS, Judge  # noqa: E402 - after the line above
+from tests.e2e.plane import Act, RealWorld  # noqa: E402
 
-from grove.real import MINORS, Locator, NotInstalled  # noqa: E402
+from grove.real import Locator, NotInstalled  # noqa: E402
+from grove.real.third_party import third_party  # noqa: E402
+from grove.real.versions import SCHEDULER  # noqa: E402
 
 ASKED = "GROVE_E2E_MINORS"
+ASKED_OTHERS = "GROVE_E2E_SCHEDULERS"
 T = TypeVar("T")
 
 
@@ -37,8 +41,8 @@ class Plane:
     runner: asyncio.Runner
 
     @property
-    def minor(self) -> str:
-        return self.world.minor
+    def judge(self) -> Judge:
+        return self.world.judge
 
     def run(self, what: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(what)
@@ -53,8 +57,8 @@ class Plane:
         return self.run(played())
 
 
-def asked(minor: str) -> str:
-    """The minor, or a skip that says what to do."""
+def asked(minor: str) -> Judge:
+    """The judge of a minor, or a skip that says what to do."""
     wanted = os.environ.get(ASKED, "")
     if not wanted:
         pytest.skip("end-to-end tests on real control planes run by `make e2e`")
@@ -64,13 +68,37 @@ def asked(minor: str) -> str:
         Locator().all_of(minor)
     except NotInstalled as missing:
         pytest.skip(str(missing))
-    return minor
+    return JUDGES[minor]
+
+
+def asked_other(name: str) -> Judge:
+    """The judge that is a scheduler of others, or a skip that says what to do."""
+    wanted = os.environ.get(ASKED_OTHERS, "").replace("all", ",".join(OTHERS))
+    if name not in wanted.split(","):
+        pytest.skip(f"scenarios with {name} run by `make e2e SCHEDULERS={name}`")
+    judge = JUDGES[name]
+    try:
+        Locator().all_of(judge.minor, without=frozenset({SCHEDULER}))
+        Locator().third_party(third_party(name))
+    except NotInstalled as missing:
+        pytest.skip(str(missing))
+    return judge
 
 
 @pytest.fixture(scope="session", params=MINORS)
 def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
     """The control plane of each minor in turn."""
-    world = RealWorld(asked(request.param))
+    yield from _running(asked(request.param))
+
+
+@pytest.fixture(scope="session", params=OTHERS)
+def other_plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
+    """A control plane with each scheduler of others in turn."""
+    yield from _running(asked_other(request.param))
+
+
+def _running(judge: Judge) -> Iterator[Plane]:
+    world = RealWorld(judge)
     with asyncio.Runner() as runner:
         runner.run(world.start())
         try:

@@ -1,6 +1,6 @@
 """A real control plane with everything that a cluster has besides: CRDs, permissions, nodes that play, operators.
 
-One per Kubernetes minor, started once; each story gets a namespace of its own and leaves nothing behind. The
+One per scheduler, started once; each story gets a namespace of its own and leaves nothing behind. The
 operator comes over HTTPS as the service account that `deploy/rbac.yaml` describes, with what that file allows.
 """
 
@@ -17,8 +17,9 @@ from typing import Final
 
 import yaml
 from tests.e2e.audit import Audit
+from tests.e2e.judges import JUDGES, Judge
 from tests.e2e.ledger import Ledger
-from tests.e2e.scene import NAMESPACES, NODES, Scene, resources_of
+from tests.e2e.scene import NAMESPACES, NODES, Scene
 
 from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load
@@ -52,13 +53,7 @@ OPERATOR_GROUPS: Final = (
 #: As on OpenShift: whoever names an owner must be allowed to hold back its deletion.
 STRICT: Final = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
 
-CONFIGURATION: Final = """
-apiVersion: operator.config.grove.io/v1alpha1
-kind: OperatorConfiguration
-topologyAwareScheduling: {enabled: true}
-scheduler:
-  profiles: [{name: default-scheduler}]
-"""
+CONFIGURATION: Final = JUDGES["1.36"].configuration
 LEADING: Final = (
     CONFIGURATION
     + f"""
@@ -91,14 +86,20 @@ class Running:
 
 
 class RealWorld:
-    """The control plane of one minor, prepared."""
+    """The control plane of one judge, prepared."""
 
-    def __init__(self, minor: str, options: Options | None = None) -> None:
-        self.minor = minor
+    def __init__(self, judge: Judge, options: Options | None = None) -> None:
+        self.judge = judge
         self._folder = tempfile.TemporaryDirectory(prefix="grove-e2e-")
         self.audit = Audit(Path(self._folder.name))
         arguments = {APISERVER: (STRICT, *self.audit.arguments())}
-        chosen = replace(options or Options(), minor=minor, arguments=arguments, say=lambda _: None)
+        chosen = replace(
+            options or Options(),
+            minor=judge.minor,
+            third_party=judge.third_party,
+            arguments=arguments,
+            say=lambda _: None,
+        )
         self.control = RealControlPlane(chosen)
         self._count = 0
 
@@ -153,7 +154,7 @@ class RealWorld:
 
     async def operator(
         self,
-        configuration: str = CONFIGURATION,
+        configuration: str = "",
         *,
         user: str = OPERATOR,
         groups: Sequence[str] = OPERATOR_GROUPS,
@@ -164,7 +165,7 @@ class RealWorld:
         transport = HttpTransport(config.load(str(self.control.kubeconfig_for(user, groups))))
         operator = await assemble(
             Client(transport, limiter=Limiter.off()),
-            loaded(configuration),
+            loaded(configuration or self.judge.configuration),
             rng=random.Random(1),
             identity=Identity(identity, SYSTEM),
             health=False,
@@ -185,11 +186,9 @@ class RealWorld:
         # Pods can be created once their service account is there.
         await wait_for(self.admin, ACCOUNTS, Key(namespace, "default"), lambda _: True)
         served = (await self.admin.discover()).served
-        followed = [
-            each for each in resources_of(self.minor) if each.plural in served.get(each.api_version, ())
-        ]
+        followed = [each for each in self.judge.resources if each.plural in served.get(each.api_version, ())]
         async with Ledger(self.admin, *followed, namespace=namespace) as ledger:
-            scene = Scene(self.minor, namespace, self.admin, ledger, patience)
+            scene = Scene(self.judge, namespace, self.admin, ledger, patience)
             act = Act(self, scene)
             try:
                 if operator:
@@ -217,6 +216,8 @@ class RealWorld:
         for of, name in scene.made:
             if of == NODES:
                 await wait_gone(self.admin, of, Key("", name))
+            if of == kinds.TOPOLOGY_BINDINGS and self.judge.topologies is not None:
+                await wait_gone(self.admin, self.judge.topologies, Key("", name))
 
 
 @dataclass
@@ -227,7 +228,7 @@ class Act:
     scene: Scene
     operators: list[Running] = field(default_factory=list)
 
-    async def start_operator(self, configuration: str = CONFIGURATION, *, identity: str = "one") -> Running:
+    async def start_operator(self, configuration: str = "", *, identity: str = "one") -> Running:
         running = await self.world.operator(configuration, identity=identity)
         self.operators.append(running)
         return running

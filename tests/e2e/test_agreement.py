@@ -1,36 +1,44 @@
-"""The embedded cluster does with gangs what real control planes were recorded doing, minor by minor."""
+"""The embedded cluster does with gangs what real schedulers were recorded doing, judge by judge."""
 
 from __future__ import annotations
 
 import pytest
+from tests.e2e.judges import JUDGES
 from tests.e2e.ledger import Ledger
 from tests.e2e.recording import recorded
 from tests.e2e.scenarios import SCENARIOS, Outcome
-from tests.e2e.scene import NAMESPACES, Scene, resources_of
+from tests.e2e.scene import NAMESPACES, Scene
 
-from grove.real import MINORS
+from grove.api.config import load
 from grove.testing.world import World, WorldOptions, run_world
 
 NAMESPACE = "story"
 
 
-@pytest.mark.parametrize("minor", MINORS)
-def test_every_scenario_was_recorded_on_a_real_control_plane(minor: str) -> None:
-    assert list(recorded(minor)) == list(SCENARIOS), (
-        "run `make e2e RECORD=1` where real control planes are installed"
+@pytest.mark.parametrize("judge", JUDGES)
+def test_every_scenario_was_recorded_on_a_real_control_plane(judge: str) -> None:
+    assert list(recorded(judge)) == list(SCENARIOS), (
+        "run `make e2e RECORD=1 SCHEDULERS=all` where the real programs are installed"
     )
 
 
-@pytest.mark.parametrize("minor", MINORS)
+@pytest.mark.parametrize("judge", JUDGES)
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_embedded_cluster_does_what_a_real_one_did(minor: str, name: str) -> None:
+def test_the_embedded_cluster_does_what_a_real_one_did(judge: str, name: str) -> None:
     found: Outcome = {}
+    played = JUDGES[judge]
 
     async def story(world: World) -> None:
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         await world.user.create(NAMESPACES, manifest)
-        async with Ledger(world.user, *resources_of(minor), namespace=NAMESPACE) as ledger:
-            found.update(await SCENARIOS[name](Scene(minor, NAMESPACE, world.user, ledger)))
+        async with Ledger(world.user, *played.resources, namespace=NAMESPACE) as ledger:
+            found.update(await SCENARIOS[name](Scene(played, NAMESPACE, world.user, ledger)))
 
-    run_world(story, WorldOptions(kubernetes=minor, nodes=0))
-    assert found == recorded(minor)[name]
+    options = WorldOptions(
+        kubernetes=played.minor,
+        nodes=0,
+        kai=played.backend == "kai",
+        configuration=load(played.configuration),
+    )
+    run_world(story, options)
+    assert found == recorded(judge)[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
+from tests.e2e.judges import JUDGES
 from tests.e2e.laws import assert_gates_opened_on_whole_gangs_only, assert_no_pod_was_created_twice
 from tests.e2e.ledger import Ledger, Seen
 from tests.e2e.scene import Scene
@@ -35,7 +36,7 @@ def seen(*states: Manifest) -> Scene:
         Seen(0.0, next(versions), kinds.GANGS if "status" in each else kinds.PODS, "MODIFIED", each)
         for each in states
     ]
-    return Scene("1.36", "story", Client.__new__(Client), ledger)
+    return Scene(JUDGES["1.36"], "story", Client.__new__(Client), ledger)
 
 
 WHOLE = (pod(0, "a"), pod(1, "b"), gang("True"), pod(0, "a", gated=False), pod(1, "b", gated=False))
