@@ -22,8 +22,9 @@ from grove.embedded.actors.mirror import Mirrors
 from grove.embedded.actors.namespaces import NamespaceDeleter
 from grove.embedded.actors.nodes import NodeKeeper, NodeOptions
 from grove.embedded.actors.podgroup_protection import PodGroupProtection
-from grove.embedded.actors.schedulers import kai_install, yunikorn_install
+from grove.embedded.actors.schedulers import kai_install, koordinator_install, yunikorn_install
 from grove.embedded.actors.schedulers.kai import KaiScheduler
+from grove.embedded.actors.schedulers.koordinator import KoordinatorScheduler
 from grove.embedded.actors.schedulers.native import NativeScheduler
 from grove.embedded.actors.schedulers.yunikorn import YuniKornScheduler
 from grove.embedded.api import API
@@ -51,7 +52,7 @@ log = logging.getLogger(__name__)
 IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-SCHEDULERS = ("default", "kai", "yunikorn")
+SCHEDULERS = ("default", "kai", "koordinator", "yunikorn")
 
 
 class Actor(Protocol):
@@ -243,6 +244,8 @@ class EmbeddedCluster:
         version = version_info(self.options.kubernetes)["gitVersion"]
         if self.options.actors and "kai" in self.options.schedulers:
             await kai_install.install(client)
+        if self.options.actors and "koordinator" in self.options.schedulers:
+            await koordinator_install.install(client)
         if self.options.actors and "yunikorn" in self.options.schedulers:
             await yunikorn_install.install(client)
         for node in node_objects(self.options.shape, version=version, now=rfc3339(self.clock.now())):
@@ -284,6 +287,9 @@ class EmbeddedCluster:
                 actors["scheduler"] = scheduler
             elif name == "kai":
                 actors["kai"] = KaiScheduler(self._own("kai"), self.clock, mirrors=mirrors)
+            elif name == "koordinator":
+                koordinator = KoordinatorScheduler(self._own("koordinator"), self.clock, mirrors=mirrors)
+                actors["koordinator"] = koordinator
             elif name == "yunikorn":
                 actors["yunikorn"] = YuniKornScheduler(self._own("yunikorn"), self.clock, mirrors=mirrors)
             else:

@@ -58,7 +58,7 @@ def member(name: str, group: str = "", *, gated: bool = False) -> Manifest:
     return body
 
 
-def members(*, gated: Sequence[str] = (), **counts: int) -> list[Manifest]:
+def members(counts: Mapping[str, int] | None = None, *, gated: Sequence[str] = ()) -> list[Manifest]:
     """Pods of `gang-<role>`, as many as said; two leaders and two workers otherwise."""
     wanted = counts or {"leader": 2, "worker": 2}
     return [
@@ -116,7 +116,7 @@ def test_one_short_binds_nobody_and_says_so_as_koordinator_does() -> None:
 def test_the_wrong_mix_is_refused_in_silence(counts: dict[str, int]) -> None:
     async def scenario(server: FakeServer) -> None:
         await install_koordinator(server)
-        await add(server, node("n1", gpu=8), *groups(), *members(**counts))
+        await add(server, node("n1", gpu=8), *groups(), *members(counts))
         await passes(5)
 
     server = play(scenario, koordinator)
@@ -204,7 +204,7 @@ def test_a_member_above_the_minimum_that_does_not_fit_rejects_the_whole_gang() -
     async def scenario(server: FakeServer) -> None:
         await install_koordinator(server)
         await add(server, node("n1", gpu=3), *groups({"gang-leader": 1, "gang-worker": 1}))
-        await add(server, *members(leader=3, worker=1))
+        await add(server, *members({"leader": 3, "worker": 1}))
         await passes(5)
 
     assert bound(play(scenario, koordinator)) == {}
