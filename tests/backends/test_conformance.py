@@ -4,7 +4,7 @@ A backend's kit (its clusters, how to read minima off its objects) is `grove.tes
 `grove backend check <name>` runs the same.
 """
 
-from grove.testing.kits import default, kai, koordinator
+from grove.testing.kits import default, kai, koordinator, volcano
 
 
 class TestDefault(default.Conformance):
@@ -16,4 +16,8 @@ class TestKai(kai.Conformance):
 
 
 class TestKoordinator(koordinator.Conformance):
+    pass
+
+
+class TestVolcano(volcano.Conformance):
     pass

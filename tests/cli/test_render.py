@@ -157,7 +157,10 @@ def test_a_backend_that_refuses_the_set_does_not_hide_the_others(grove: Grove, e
     ran = grove("render", "-f", str(examples / "topology.yaml"), "--backend", "all", "--kubernetes", "1.35")
     assert ran.code == 0
     assert "default refuses the set: " in ran.err
-    assert {item["metadata"]["annotations"]["grove.io/scheduler-backend"] for item in items(ran)} == {"kai"}
+    assert {item["metadata"]["annotations"]["grove.io/scheduler-backend"] for item in items(ran)} == {
+        "kai",
+        "volcano",
+    }
 
 
 def test_rendering_twice_gives_the_same_text(grove: Grove, examples: Path) -> None:
@@ -236,8 +239,8 @@ MISTAKES = {
     ),
     "a scheduler nobody serves": Mistake(
         (*CLIQUE, "spec", "podSpec", "schedulerName"),
-        "volcano",
-        ("schedulerName: ", "'volcano'", "enabled are"),
+        "no-such-scheduler",
+        ("schedulerName: ", "'no-such-scheduler'", "enabled are"),
     ),
     "a backend nobody serves": Mistake(
         ("metadata", "annotations"), {"grove.io/scheduler-backend": "slurm"}, ("'slurm'", "enabled are")

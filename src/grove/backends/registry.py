@@ -13,6 +13,7 @@ from grove.backends.base import Backend
 from grove.backends.default import DefaultBackend
 from grove.backends.kai import KaiBackend
 from grove.backends.koordinator import KoordinatorBackend
+from grove.backends.volcano import VolcanoBackend
 from grove.backends.yunikorn import YuniKornBackend
 from grove.errors import FieldError, InvalidConfiguration
 
@@ -21,6 +22,7 @@ BUILT_INS: Final[Mapping[str, Callable[[], Backend]]] = {
     DefaultBackend.name: DefaultBackend,
     KaiBackend.name: KaiBackend,
     KoordinatorBackend.name: KoordinatorBackend,
+    VolcanoBackend.name: VolcanoBackend,
     YuniKornBackend.name: YuniKornBackend,
 }
 

@@ -5,6 +5,7 @@ whose gates are closed are called short of resources. Conditions are read only w
 Volcano has looked at, and only if they are newer than the last success.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ _ORDINARY: Final = ("", "NotEnoughResources", UNSCHEDULABLE)
 #: Told with a warning when a gang has just been placed.
 _NO_REASON: Final = "pod group is ready"
 _GATED: Final = "SchedulingGated"
+#: Where a reason's name should stand, Volcano also puts sentences; a condition of ours takes names only.
+_NAME = re.compile(r"[A-Za-z]+")
 
 
 def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], queue: str) -> Reading:
@@ -34,7 +37,7 @@ def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], queue:
     reason, text = next(_conditions(objects), ("", ""))
     words = [*([text] if text else ()), *(each for each in _pod_words(seen) if each not in text)]
     if words:
-        name = UNSCHEDULABLE if reason in _ORDINARY else reason
+        name = UNSCHEDULABLE if reason in _ORDINARY or not _NAME.fullmatch(reason) else reason
         return Reading(Verdict.UNSCHEDULABLE, name, "; ".join([seen.sentence, *words]) + ".")
     if _phase(objects) == "Pending":
         sentence = f"{seen.sentence}; Volcano has not admitted the gang to queue {queue!r} yet."

@@ -26,6 +26,8 @@ from grove.backends.kai import BIND_REQUESTS, MIN_SUBGROUP_FIELD, PODGROUPS, QUE
 from grove.backends.kai_topology import TOPOLOGIES
 from grove.backends.native.generation import DISRUPTION_FIELD, GROUP, TOPOLOGY_FIELD
 from grove.backends.registry import BUILT_INS, Registry
+from grove.backends.volcano_objects import SUBGROUPS_FIELD, TIER_NAME_FIELD
+from grove.backends.volcano_sight import HYPERNODES
 from grove.errors import FieldError, InvalidInput, Unsupported, Waiting
 from grove.extensions import installed
 from grove.meta import Manifest, Object
@@ -55,6 +57,9 @@ NATIVE: Final[Mapping[str, Cluster]] = {
 }
 #: KAI brings its own kinds and does not depend on the Kubernetes minor.
 _KAI_FIELDS: Final = frozenset({MIN_SUBGROUP_FIELD, STALENESS_FIELD})
+_VOLCANO_FIELDS: Final = frozenset({SUBGROUPS_FIELD, TIER_NAME_FIELD})
+#: What is taken for granted where there is no cluster to look at: the plugin and HyperNodes for Volcano.
+_GRANTED: Final[Mapping[str, Mapping[str, str]]] = {"volcano": {"networkTopology": "Enabled"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +96,12 @@ def cluster(minor: str) -> Cluster:
     """A cluster of this Kubernetes minor (or `none`) in which the other schedulers are installed too."""
     native = NATIVE[minor]
     served = dict(native.served)
-    for each in (PODGROUPS, QUEUES, BIND_REQUESTS, TOPOLOGIES):
+    for each in (PODGROUPS, QUEUES, BIND_REQUESTS, TOPOLOGIES, HYPERNODES):
         served[each.api_version] = served.get(each.api_version, frozenset()) | {each.plural}
     brought = [make() for name, make in BUILT_INS.items() if name != DefaultBackend.name]
     for each in [kind for other in [*brought, *third_parties()] for kind in other.resources(Context(native))]:
         served[each.api_version] = served.get(each.api_version, frozenset()) | {each.plural}
-    return Cluster(served, native.fields | _KAI_FIELDS, native.version)
+    return Cluster(served, native.fields | _KAI_FIELDS | _VOLCANO_FIELDS, native.version)
 
 
 def registry() -> Registry:
@@ -157,7 +162,7 @@ def render_set(judged: Judged, backend: Backend, on: Cluster) -> Rendering:
     """Every object that would exist; raises InvalidInput when the backend refuses the set."""
     cliqueset = judged.cliqueset
     # As things are when they have settled: some schedulers' objects say less while gates are closed.
-    context = Context(on, {}, cliqueset, released=True)
+    context = Context(on, _GRANTED.get(backend.name, {}), cliqueset, released=True)
     if errors := backend.validate(cliqueset, context):
         raise InvalidInput(errors)
     plan = plan_children(Observed(cliqueset, {}, {}, {}, judged.topology, backend.name), Settled())
