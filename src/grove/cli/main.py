@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import typer
 
-from grove.cli import crds, demo, render, run, tree, up, version
+from grove.cli import backend, crds, demo, render, run, tree, up, version
 
 app = typer.Typer(
     name="grove",
@@ -28,6 +28,7 @@ app.command()(tree.tree)
 app.command()(run.run)
 app.command()(up.up)
 app.command()(demo.demo)
+app.add_typer(backend.app)
 app.command()(version.version)
 
 

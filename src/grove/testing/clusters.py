@@ -3,6 +3,7 @@
 from grove.backends.base import Cluster, Context
 from grove.backends.kai import MIN_SUBGROUP_FIELD, STALENESS_FIELD
 from grove.backends.native.generation import DISRUPTION_FIELD, TOPOLOGY_FIELD
+from grove.meta import Resource
 
 GROUP = "scheduling.k8s.io"
 _PAIR = frozenset({"workloads", "podgroups"})
@@ -42,3 +43,11 @@ KAI_017 = Cluster(served=_KAI_SERVED, fields=frozenset({MIN_SUBGROUP_FIELD, STAL
 def on(cluster: Cluster, **config: object) -> Context:
     """The context of a cluster with this profile configuration."""
     return Context(cluster=cluster, config=config)
+
+
+def serving(*kinds: Resource, version: str = "") -> Cluster:
+    """A cluster that serves these kinds and no others."""
+    served: dict[str, frozenset[str]] = {}
+    for each in kinds:
+        served[each.api_version] = served.get(each.api_version, frozenset()) | {each.plural}
+    return Cluster(served, version=version)

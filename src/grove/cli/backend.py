@@ -1,0 +1,95 @@
+"""`grove backend`: which scheduler backends there are, whether they keep the rules, and how to write one."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grove.cli.options import ContextOption, KubeconfigOption
+from grove.cli.talk import Failed, Format, dumped, emit, say
+
+app = typer.Typer(
+    name="backend",
+    help="Scheduler backends: list them, check them, write a new one.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+OutputOption = Annotated[
+    Format | None, typer.Option("--output", "-o", help="Print as data instead of as a table.")
+]
+
+
+@app.command("list")
+def list_(output: OutputOption = None) -> None:
+    """List the backends that ship with Grove and those of installed packages.
+
+    Capabilities are what a backend can honour on the best cluster that it is made for. A package whose
+    backend cannot be used is named on standard error, with the reason.
+    """
+    from grove.cli.backend_listing import listed, table
+    from grove.extensions import installed
+
+    rows = listed()
+    for each in installed():
+        if each.problem:
+            say(f"grove: not usable: {each.problem}")
+    emit(table(rows) if output is None else dumped([each.data() for each in rows], output))
+
+
+@app.command()
+def check(
+    name: Annotated[
+        str, typer.Argument(help="The backend; all of them if omitted.", show_default=False)
+    ] = "",
+    config: Annotated[
+        str | None,
+        typer.Option(
+            help="OperatorConfiguration whose profiles configure the backends on the cluster.",
+            show_default=False,
+        ),
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = None,
+) -> None:
+    """Check backends against the rules of the contract, and a cluster against what they need.
+
+    Runs the conformance kit; pytest is not needed. With --kubeconfig or --context it also asks that cluster
+    for everything that the backend needs there. Fails if a rule is broken or cannot be checked, or if
+    something is missing.
+    """
+    from grove.cli.backend_checking import checked, data, on_cluster, report
+    from grove.cli.loop import run_loop
+
+    found = checked(name)
+    if kubeconfig is not None or context is not None:
+        found = run_loop(on_cluster(found, kubeconfig, context, config))
+    elif config is not None:
+        raise typer.BadParameter("--config is about a cluster; give --kubeconfig or --context too")
+    emit(report(found, every_rule=bool(name)) if output is None else dumped(data(found), output))
+    if broken := [each.name for each in found if not each.passed]:
+        raise Failed(f"not as it should be: {', '.join(broken)}")
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="What the backend is to be called, for example acme.")],
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder to write, which must not exist; grove-NAME if omitted.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Write the package of a new backend: the contract filled in, its entry points, its test.
+
+    What it writes works: it passes its own conformance test and the linters as it is. Change it until it says
+    what your scheduler understands.
+    """
+    from grove.cli.backend_skeleton import write
+
+    folder = directory or Path(f"grove-{name}")
+    for path in write(name, folder):
+        emit(str(path))
+    say(f"Next: python -m pip install -e {folder} && grove backend check {name}")
