@@ -1,11 +1,14 @@
-"""Put the checkout on the virtual environment's path and write its `grove` command.
+"""Put the checkout, or the package in a folder, on the virtual environment's path, with what it offers.
 
-An editable install would fetch a build backend; a path file and a six-line script do the same offline.
+An editable install would fetch a build backend; a path file, a six-line script and the entry points that a
+pyproject.toml declares do the same offline. Without an argument the checkout and its `grove` command are
+linked, with one the package of that folder: `python scripts/link.py examples/backend-coscheduling`.
 """
 
 import stat
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,5 +31,23 @@ def link() -> None:
     launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
 
 
+def link_package(folder: Path) -> None:
+    """Make the package of a folder importable, and its entry points known."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    name, version = project["name"], project["version"]
+    site = Path(sysconfig.get_path("purelib"))
+    (site / f"{name}.pth").write_text(f"{folder.resolve() / 'src'}\n")
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(exist_ok=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    lines = []
+    for group, points in project.get("entry-points", {}).items():
+        lines += [f"[{group}]", *(f"{point} = {value}" for point, value in points.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+
+
 if __name__ == "__main__":
-    link()
+    if len(sys.argv) > 1:
+        link_package(Path(sys.argv[1]))
+    else:
+        link()
