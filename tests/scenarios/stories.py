@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from grove.api import kinds, labels
+from grove.api.config import load
 from grove.backends.kai import PODGROUPS as KAI_PODGROUPS
 from grove.meta import Key, Manifest, Resource, resource
 from grove.testing import make
@@ -24,6 +25,7 @@ WORKLOADS_135: Final = resource("scheduling.k8s.io", "v1alpha1", "Workload")
 PODGROUPS_136: Final = resource("scheduling.k8s.io", "v1alpha2", "PodGroup")
 PODGROUPS_137: Final = resource("scheduling.k8s.io", "v1beta1", "PodGroup")
 WORKLOADS_137: Final = resource("scheduling.k8s.io", "v1beta1", "Workload")
+KOORDINATOR_PODGROUPS: Final = resource("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
 COMPOSITES_137: Final = resource("scheduling.k8s.io", "v1alpha3", "CompositePodGroup")
 
 GPU: Final = "nvidia.com/gpu"
@@ -48,6 +50,17 @@ class Stage:
         return make.cliqueset_manifest(name, annotations=marks, **fields)  # type: ignore[arg-type]
 
 
+KOORDINATOR: Final = """
+apiVersion: operator.config.grove.io/v1alpha1
+kind: OperatorConfiguration
+topologyAwareScheduling: {enabled: true}
+scheduler:
+  profiles:
+    - name: default-scheduler
+    - name: koord-scheduler
+      config: {networkTopologyEnabled: true}
+"""
+
 _NATIVE = ("default", "scheduling.k8s.io/workload", "default-scheduler")
 
 STAGES: Final[Mapping[str, Stage]] = {
@@ -62,6 +75,14 @@ STAGES: Final[Mapping[str, Stage]] = {
         "kai-scheduler",
         (KAI_PODGROUPS,),
         {labels.SCHEDULER_BACKEND: "kai"},
+    ),
+    "koordinator": Stage(
+        WorldOptions(schedulers=("koordinator",), configuration=load(KOORDINATOR)),
+        "koordinator",
+        "scheduling.koordinator.sh/gang",
+        "koord-scheduler",
+        (KOORDINATOR_PODGROUPS,),
+        {labels.SCHEDULER_BACKEND: "koordinator"},
     ),
 }
 #: The stages whose scheduler places gangs all or nothing.

@@ -7,6 +7,7 @@ import yaml
 from tests.scenarios.stories import STAGES, Stage, until_running
 
 from grove.api import labels
+from grove.backends.registry import BUILT_INS
 from grove.cli.rendering import cluster, judge, render_set, select
 from grove.meta import Manifest, Resource, resource
 from grove.testing.world import World, run_world
@@ -31,7 +32,9 @@ def rendered(case: Path) -> list[Manifest]:
     bindings = {each["metadata"]["name"]: each for each in documents if each["kind"] != "PodCliqueSet"}
     judged = judge(cliqueset, bindings)
     offer = case.name.partition("-")[0]
-    return list(render_set(judged, select(judged, ""), cluster("1.36" if offer == "kai" else offer)).objects)
+    return list(
+        render_set(judged, select(judged, ""), cluster("1.36" if offer in BUILT_INS else offer)).objects
+    )
 
 
 def identity(obj: Manifest) -> tuple[str, str]:
@@ -102,7 +105,9 @@ def test_the_operator_makes_what_was_rendered(case: Path) -> None:
             "metadata": {"name": "research"},
             "spec": {"parentQueue": "default-parent-queue"},
         }
-        await world.apply(urgent, *([queue] if world.options.kai else ()), *documents_of(case))
+        quota = {**queue, "apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", "spec": {}}
+        needed = {"kai": [queue], "koordinator": [quota]}.get(stage_of(case).backend, [])
+        await world.apply(urgent, *needed, *documents_of(case))
         await until_running(world, "train-0")
         await world.settle()
         have: dict[tuple[str, str], Manifest] = {}
