@@ -22,10 +22,17 @@ from grove.embedded.actors.mirror import Mirrors
 from grove.embedded.actors.namespaces import NamespaceDeleter
 from grove.embedded.actors.nodes import NodeKeeper, NodeOptions
 from grove.embedded.actors.podgroup_protection import PodGroupProtection
-from grove.embedded.actors.schedulers import kai_install, koordinator_install, yunikorn_install
+from grove.embedded.actors.schedulers import (
+    kai_install,
+    koordinator_install,
+    volcano_install,
+    yunikorn_install,
+)
 from grove.embedded.actors.schedulers.kai import KaiScheduler
 from grove.embedded.actors.schedulers.koordinator import KoordinatorScheduler
 from grove.embedded.actors.schedulers.native import NativeScheduler
+from grove.embedded.actors.schedulers.volcano import VolcanoScheduler
+from grove.embedded.actors.schedulers.volcano_controllers import VolcanoControllers
 from grove.embedded.actors.schedulers.yunikorn import YuniKornScheduler
 from grove.embedded.api import API
 from grove.embedded.app import App, version_info
@@ -52,7 +59,7 @@ log = logging.getLogger(__name__)
 IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-SCHEDULERS = ("default", "kai", "koordinator", "yunikorn")
+SCHEDULERS = ("default", "kai", "koordinator", "volcano", "yunikorn")
 
 
 class Actor(Protocol):
@@ -246,6 +253,8 @@ class EmbeddedCluster:
             await kai_install.install(client)
         if self.options.actors and "koordinator" in self.options.schedulers:
             await koordinator_install.install(client)
+        if self.options.actors and "volcano" in self.options.schedulers:
+            await volcano_install.install(client)
         if self.options.actors and "yunikorn" in self.options.schedulers:
             await yunikorn_install.install(client)
         for node in node_objects(self.options.shape, version=version, now=rfc3339(self.clock.now())):
@@ -290,6 +299,9 @@ class EmbeddedCluster:
             elif name == "koordinator":
                 koordinator = KoordinatorScheduler(self._own("koordinator"), self.clock, mirrors=mirrors)
                 actors["koordinator"] = koordinator
+            elif name == "volcano":
+                actors["volcano"] = VolcanoScheduler(self._own("volcano"), self.clock, mirrors=mirrors)
+                actors["volcano-controllers"] = VolcanoControllers(self._own("volcano"), mirrors=mirrors)
             elif name == "yunikorn":
                 actors["yunikorn"] = YuniKornScheduler(self._own("yunikorn"), self.clock, mirrors=mirrors)
             else:

@@ -8,7 +8,7 @@ from grove.backends.base import Backend, Cluster, Context
 from grove.backends.volcano import VolcanoBackend
 from grove.backends.volcano_objects import GROUP_ANNOTATION, SUBGROUPS_FIELD, TIER_NAME_FIELD, TOPOLOGY_GROUP
 from grove.backends.volcano_sight import CONFIG_MAPS, HYPERNODES, PLUGIN, QUEUES
-from grove.meta import Manifest
+from grove.meta import Manifest, Resource
 from grove.testing.clusters import on
 from grove.testing.conformance import BackendConformance
 
@@ -20,7 +20,7 @@ _SERVED: Final = {
 VOLCANO_113: Final = Cluster(served=_SERVED)
 VOLCANO_114: Final = Cluster(served=_SERVED, fields=frozenset({SUBGROUPS_FIELD, TIER_NAME_FIELD}))
 _CONFIGURATION: Final[Manifest] = {"data": {"conf": f"tiers: [{{plugins: [{{name: {PLUGIN}}}]}}]"}}
-_INSTALLED: Final = {
+_INSTALLED: Final[Mapping[Resource, tuple[Manifest, ...]]] = {
     QUEUES: tuple(
         {"metadata": {"name": name}, "status": {"state": "Open"}} for name in ("default", "research")
     ),
