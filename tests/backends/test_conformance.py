@@ -4,7 +4,7 @@ A backend's kit (its clusters, how to read minima off its objects) is `grove.tes
 `grove backend check <name>` runs the same.
 """
 
-from grove.testing.kits import default, kai, koordinator, volcano
+from grove.testing.kits import default, kai, koordinator, volcano, yunikorn
 
 
 class TestDefault(default.Conformance):
@@ -20,4 +20,8 @@ class TestKoordinator(koordinator.Conformance):
 
 
 class TestVolcano(volcano.Conformance):
+    pass
+
+
+class TestYuniKorn(yunikorn.Conformance):
     pass

@@ -44,11 +44,24 @@ class Stage:
     objects: tuple[Resource, ...]
     annotations: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def guarantees(self) -> bool:
+        """Whether the scheduler places gangs all or nothing; YuniKorn does it without any objects."""
+        return bool(self.objects) or self.backend == "yunikorn"
+
     def cliqueset(self, name: str = "train", **fields: object) -> Manifest:
         """A set for this stage's backend."""
         marks = {**self.annotations, **fields.pop("annotations", {})}  # type: ignore[dict-item]
         return make.cliqueset_manifest(name, annotations=marks, **fields)  # type: ignore[arg-type]
 
+
+YUNIKORN: Final = """
+apiVersion: operator.config.grove.io/v1alpha1
+kind: OperatorConfiguration
+topologyAwareScheduling: {enabled: true}
+scheduler:
+  profiles: [{name: default-scheduler}, {name: yunikorn}]
+"""
 
 KOORDINATOR: Final = """
 apiVersion: operator.config.grove.io/v1alpha1
@@ -84,9 +97,19 @@ STAGES: Final[Mapping[str, Stage]] = {
         (KOORDINATOR_PODGROUPS,),
         {labels.SCHEDULER_BACKEND: "koordinator"},
     ),
+    "yunikorn": Stage(
+        WorldOptions(schedulers=("yunikorn",), configuration=load(YUNIKORN)),
+        "yunikorn",
+        "yunikorn.apache.org/gang",
+        "yunikorn",
+        (),
+        {labels.SCHEDULER_BACKEND: "yunikorn"},
+    ),
 }
 #: The stages whose scheduler places gangs all or nothing.
-GANG_STAGES: Final = {name: stage for name, stage in STAGES.items() if stage.objects}
+GANG_STAGES: Final = {name: stage for name, stage in STAGES.items() if stage.guarantees}
+#: Those where it needs objects for that.
+OBJECT_STAGES: Final = {name: stage for name, stage in STAGES.items() if stage.objects}
 
 
 def gpu_role(name: str, replicas: int, gpus: int = 8, **fields: object) -> Manifest:

@@ -39,7 +39,7 @@ def test_kubectl_get_podgang_tells_a_running_gang_at_a_glance(stage: Stage) -> N
             "Backend": stage.backend,
             "Initialized": "True",
         }
-        assert row["Guarantee"] == (None if stage.objects else "False")
+        assert row["Guarantee"] == (None if stage.guarantees else "False")
         assert row["Reason"] == "2 of 2 pods placed."
         assert str(row["Age"]).startswith("9")
 
@@ -70,7 +70,7 @@ def test_the_events_of_a_set_that_runs_are_few_and_on_the_right_objects(stage: S
         assert await reasons_about(world, "PodCliqueSet", "train") == ["Created"]
         (created,) = await events_about(world, "PodCliqueSet", "train")
         assert created["message"] == "created 1 PodGang, 2 PodCliques and 1 Service"
-        want = ["Scheduled"] if stage.objects else ["NoGangGuarantee", "Scheduled"]
+        want = ["Scheduled"] if stage.guarantees else ["NoGangGuarantee", "Scheduled"]
         assert await reasons_about(world, "PodGang", "train-0") == want
         assert all(each["source"]["component"] == "grove-operator" for each in await ours(world))
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 from tests.scenarios.stories import (
-    GANG_STAGES,
+    OBJECT_STAGES,
     STAGES,
     Stage,
     events_about,
@@ -25,7 +25,7 @@ from grove.meta import Key, Manifest, Resource, manifest_key
 from grove.testing import make
 from grove.testing.world import NODES, World, WorldOptions, run_world
 
-on_gang_stages = pytest.mark.parametrize("stage", GANG_STAGES.values(), ids=GANG_STAGES)
+on_object_stages = pytest.mark.parametrize("stage", OBJECT_STAGES.values(), ids=OBJECT_STAGES)
 KAI = STAGES["kai"]
 
 
@@ -51,7 +51,7 @@ def encode(patch: Manifest) -> bytes:
     return msgspec.json.encode(patch)
 
 
-@on_gang_stages
+@on_object_stages
 def test_a_scheduler_object_deleted_by_hand_comes_back(stage: Stage) -> None:
     async def story(world: World) -> None:
         await world.apply(stage.cliqueset(cliques={"worker": 2, "leader": 1}))

@@ -154,7 +154,9 @@ def _parsed(text: str) -> QueueConfiguration | None:
     except yaml.YAMLError:
         return None
     partitions = _items(_map(document).get("partitions"))
-    partition = next((each for each in partitions if each.get("name") in (None, "", "default")), {})
+    partition = next((each for each in partitions if each.get("name") in (None, "", "default")), None)
+    if partition is None:
+        return None
     rules = tuple(
         (str(each.get("name") or ""), bool(each.get("create")))
         for each in _items(partition.get("placementrules"))

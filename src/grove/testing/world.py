@@ -36,6 +36,8 @@ OPERATOR: Final = User("system:serviceaccount:grove-system:grove-operator", (MAS
 USER: Final = User("alice", (MASTERS,))
 CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
 NODES: Final = resource("", "v1", "Node", namespaced=False)
+#: What YuniKorn writes on pods of its own.
+PLACEHOLDER: Final = "internal.yunikorn.apache.org/placeholder"
 
 CONFIGURATION: Final = """
 apiVersion: operator.config.grove.io/v1alpha1
@@ -178,7 +180,9 @@ class World:
         return await self.user.list_all(resource, type=dict, labels=labels)
 
     async def pods(self) -> list[Manifest]:
-        return await self.all(kinds.PODS)
+        """All pods, without those that only hold places for them."""
+        found = await self.all(kinds.PODS)
+        return [each for each in found if PLACEHOLDER not in (each["metadata"].get("annotations") or {})]
 
     async def gang(self, name: str) -> Manifest | None:
         return await self.get(kinds.GANGS, name)

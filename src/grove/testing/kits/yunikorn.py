@@ -1,0 +1,18 @@
+"""The rules for the backend `yunikorn`: everything is on the pods, so there are no objects to compare."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from grove.backends.base import Backend, Cluster, Context
+from grove.backends.yunikorn import YuniKornBackend
+from grove.testing.clusters import on
+from grove.testing.conformance import BackendConformance
+
+
+class Conformance(BackendConformance):
+    """YuniKorn as it is, and with a queue and a timeout from the profile."""
+
+    backend: ClassVar[Backend] = YuniKornBackend()
+
+    def contexts(self) -> Sequence[Context]:
+        return [on(Cluster()), on(Cluster(), queue="root.research", placeholderTimeoutSeconds=600)]

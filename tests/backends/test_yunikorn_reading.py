@@ -1,0 +1,173 @@
+"""What YuniKorn's silence, its placeholders and the pods that it ended mean for a gang."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+from tests.backends.test_yunikorn import APPLICATION, TASK, container
+
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.backends.base import Context, Verdict
+from grove.backends.yunikorn import YuniKornBackend
+from grove.meta import Manifest
+from grove.testing import make
+
+BACKEND = YuniKornBackend()
+LEADER, WORKER = "train-0-leader", "train-0-worker"
+FIRST, SECOND = "train-0-01234567-0", "train-0-01234567-1"
+WAITING = "request is waiting for cluster resources become available"
+TRAIN = make.cliqueset(
+    "train",
+    [
+        make.template("leader", 1, pod={"containers": [container(cpu="1")]}),
+        make.template("worker", 2, pod={"containers": [container(gpu="8", memory="1Gi")]}),
+    ],
+)
+
+
+def gang(attempt: str = "") -> PodGang:
+    marks = {"grove.io/incarnation": attempt} if attempt else {}
+    return make.gang(
+        "train-0", {LEADER: 1, WORKER: 2}, uid="0123456789", cliqueset="train", annotations=marks
+    )
+
+
+GANG = gang()
+
+
+def real(clique: str, index: int = 0, *, application: str = FIRST, **fields: object) -> Pod:
+    manifest = make.pod_manifest(clique, index, gang=GANG, labels={APPLICATION: application}, **fields)  # type: ignore[arg-type]
+    return make.view(Pod, manifest)
+
+
+def ended(clique: str, index: int, reason: str, message: str, *, application: str = FIRST) -> Pod:
+    pod = make.pod_manifest(clique, index, gang=GANG, labels={APPLICATION: application})
+    return make.view(Pod, {**pod, "status": {"phase": "Failed", "reason": reason, "message": message}})
+
+
+def place(clique: str, index: int, *, application: str = FIRST, **fields: object) -> Pod:
+    """A placeholder, as YuniKorn makes it: our labels of the task group, and nobody's pod."""
+    manifest: Manifest = make.pod_manifest(clique, index, gang=GANG, name=f"tg-{clique}-{index}", **fields)  # type: ignore[arg-type]
+    manifest["metadata"]["labels"] = {"grove.io/podgang": "train-0", APPLICATION: application}
+    manifest["metadata"]["annotations"] = {"internal.yunikorn.apache.org/placeholder": "true", TASK: clique}
+    return make.view(Pod, manifest)
+
+
+ALL = [real(LEADER), real(WORKER, 0), real(WORKER, 1)]
+PLACED = [real(LEADER, node="a"), real(WORKER, 0, node="a"), real(WORKER, 1, node="b")]
+HELD = [place(LEADER, 0, node="a"), place(WORKER, 0, node="a")]
+SHORT = place(WORKER, 1, unschedulable=WAITING)
+
+
+@dataclass(frozen=True)
+class Case:
+    pods: Sequence[Pod]
+    verdict: Verdict
+    reason: str
+    message: str
+    gang: PodGang = GANG
+
+
+CASES = {
+    "nothing said yet": Case(
+        ALL,
+        Verdict.WAITING,
+        "WaitingForScheduler",
+        "0 of 3 pods placed; the scheduler has not decided yet.",
+    ),
+    "places are being taken": Case(
+        [*ALL, *HELD, place(WORKER, 1)],
+        Verdict.WAITING,
+        "WaitingForScheduler",
+        "0 of 3 pods placed; YuniKorn holds 2 of 3 places, train-0-worker lacks 1 of memory 1Gi, "
+        "nvidia.com/gpu 8 each.",
+    ),
+    "one place is missing": Case(
+        [*ALL, *HELD, SHORT],
+        Verdict.UNSCHEDULABLE,
+        "Unschedulable",
+        "0 of 3 pods placed; YuniKorn holds 2 of 3 places, train-0-worker lacks 1 of memory 1Gi, "
+        f"nvidia.com/gpu 8 each; {WAITING}.",
+    ),
+    "all places are held and pods move in": Case(
+        [*ALL, *HELD, place(WORKER, 1, node="b")],
+        Verdict.WAITING,
+        "WaitingForScheduler",
+        "0 of 3 pods placed; YuniKorn holds 3 of 3 places.",
+    ),
+    "the quota of the queue explains more than the lack of room": Case(
+        [
+            *ALL,
+            SHORT,
+            place(WORKER, 0, unschedulable="quota exceeded", unschedulable_reason="SchedulingSkipped"),
+        ],
+        Verdict.UNSCHEDULABLE,
+        "SchedulingSkipped",
+        "0 of 3 pods placed; YuniKorn holds 0 of 3 places, train-0-worker lacks 2 of memory 1Gi, "
+        "nvidia.com/gpu 8 each; quota exceeded.",
+    ),
+    "a pod that came later waits alone": Case(
+        [*PLACED[:2], real(WORKER, 1, unschedulable=WAITING)],
+        Verdict.UNSCHEDULABLE,
+        "Unschedulable",
+        f"2 of 3 pods placed; {WAITING}.",
+    ),
+    "placed, whatever placeholders still say": Case(
+        [*PLACED, SHORT], Verdict.SCHEDULED, "Scheduled", "3 of 3 pods placed."
+    ),
+    "placeholders of an earlier attempt mean nothing": Case(
+        [real(LEADER, application=SECOND), *(real(WORKER, n, application=SECOND) for n in (0, 1)), SHORT],
+        Verdict.WAITING,
+        "WaitingForScheduler",
+        "0 of 3 pods placed; the scheduler has not decided yet.",
+        gang("1"),
+    ),
+    "the time is over": Case(
+        [
+            ended(each.labels["grove.io/podclique"], n, "ResourceReservationTimeout", "Timed out")
+            for n, each in enumerate(ALL)
+        ],
+        Verdict.UNSCHEDULABLE,
+        "ResourceReservationTimeout",
+        "0 of 3 pods placed; YuniKorn gave up: Timed out. Grove tries again with new pods.",
+    ),
+    "the queue does not take it": Case(
+        [*ALL[:2], ended(WORKER, 1, "ApplicationRejected", " queue root.a cannot fit application x")],
+        Verdict.UNSCHEDULABLE,
+        "ApplicationRejected",
+        "0 of 3 pods placed; YuniKorn gave up: queue root.a cannot fit application x. "
+        "Grove tries again with new pods.",
+    ),
+    "a failure of an earlier attempt is over": Case(
+        [
+            real(LEADER, application=SECOND),
+            real(WORKER, 0, application=SECOND),
+            ended(WORKER, 1, "ApplicationRejected", "no"),
+        ],
+        Verdict.WAITING,
+        "WaitingForPods",
+        "2 of 3 pods exist.",
+        gang("1"),
+    ),
+    "a container that failed is no verdict of the scheduler": Case(
+        [*PLACED[:2], ended(WORKER, 1, "Error", "exit 1")],
+        Verdict.WAITING,
+        "WaitingForPods",
+        "2 of 3 pods exist.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_reading(case: Case) -> None:
+    reading = BACKEND.read(case.gang, (), case.pods, Context(cliqueset=TRAIN))
+    assert (reading.verdict, reading.reason, reading.message) == (case.verdict, case.reason, case.message)
+
+
+def test_pods_that_yunikorn_ended_with_the_present_attempt_are_told_from_others() -> None:
+    pod = ended(WORKER, 0, "ResourceReservationTimeout", "")
+    assert BACKEND.given_up(pod, gang())
+    assert not BACKEND.given_up(pod, gang("1"))
+    assert not BACKEND.given_up(ended(WORKER, 0, "Evicted", ""), gang())
+    assert not BACKEND.given_up(real(WORKER), gang())
