@@ -101,6 +101,21 @@ CASES = {
     ),
     "some pods missing": Case(Reading(Verdict.WAITING, "WaitingForPods", "2 of 4 pods exist."), pods()[:2]),
     "silence": Case(waiting(), pods(), podgroups("Pending", "PreScheduling")),
+    "the word about gates that are open by now": Case(
+        waiting(),
+        [
+            make.pod(
+                clique,
+                index,
+                gang=GANG,
+                unschedulable="Scheduling is blocked due to non-empty scheduling gates",
+                unschedulable_reason="SchedulingGated",
+            )
+            for clique in ("gang-leader", "gang-worker")
+            for index in range(2)
+        ],
+        podgroups("Pending", "Pending"),
+    ),
     "nobody looks at the podgroups": Case(
         waiting("its PodGroups have no status: does koord-scheduler run?"), pods(), [{"kind": "PodGroup"}]
     ),

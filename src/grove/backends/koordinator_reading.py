@@ -17,6 +17,7 @@ from grove.backends.shape import Progress, progress, verdict_of
 from grove.meta import Manifest
 
 UNSCHEDULABLE: Final = "Unschedulable"
+_GATED: Final = "SchedulingGated"
 #: What a pod says when another member of its gang is in the way; a member that fits nowhere says it itself.
 _MEMBER = re.compile(
     r'gets rejected due to member Pod "(?P<pod>[^"]*)" is unschedulable with reason '
@@ -57,7 +58,10 @@ def _held_back(pod: Pod, gang: PodGang, gate: str) -> bool:
 def _words(seen: Progress) -> Iterator[str]:
     for pod in seen.pending:
         condition = pod.condition("PodScheduled")
-        if condition is not None and condition.status == "False" and condition.message:
+        if condition is None or condition.status != "False" or condition.reason == _GATED:
+            # The word about gates stays on a pod until the scheduler says something else.
+            continue
+        if condition.message:
             yield condition.message
 
 
