@@ -26,6 +26,7 @@ PODGROUPS_136: Final = resource("scheduling.k8s.io", "v1alpha2", "PodGroup")
 PODGROUPS_137: Final = resource("scheduling.k8s.io", "v1beta1", "PodGroup")
 WORKLOADS_137: Final = resource("scheduling.k8s.io", "v1beta1", "Workload")
 KOORDINATOR_PODGROUPS: Final = resource("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
+VOLCANO_PODGROUPS: Final = resource("scheduling.volcano.sh", "v1beta1", "PodGroup")
 COMPOSITES_137: Final = resource("scheduling.k8s.io", "v1alpha3", "CompositePodGroup")
 
 GPU: Final = "nvidia.com/gpu"
@@ -74,6 +75,14 @@ scheduler:
       config: {networkTopologyEnabled: true}
 """
 
+VOLCANO: Final = """
+apiVersion: operator.config.grove.io/v1alpha1
+kind: OperatorConfiguration
+topologyAwareScheduling: {enabled: true}
+scheduler:
+  profiles: [{name: default-scheduler}, {name: volcano}]
+"""
+
 _NATIVE = ("default", "scheduling.k8s.io/workload", "default-scheduler")
 
 STAGES: Final[Mapping[str, Stage]] = {
@@ -96,6 +105,14 @@ STAGES: Final[Mapping[str, Stage]] = {
         "koord-scheduler",
         (KOORDINATOR_PODGROUPS,),
         {labels.SCHEDULER_BACKEND: "koordinator"},
+    ),
+    "volcano": Stage(
+        WorldOptions(schedulers=("volcano",), configuration=load(VOLCANO)),
+        "volcano",
+        "scheduling.volcano.sh/podgroup",
+        "volcano",
+        (VOLCANO_PODGROUPS,),
+        {labels.SCHEDULER_BACKEND: "volcano"},
     ),
     "yunikorn": Stage(
         WorldOptions(schedulers=("yunikorn",), configuration=load(YUNIKORN)),

@@ -106,7 +106,10 @@ def test_the_operator_makes_what_was_rendered(case: Path) -> None:
             "spec": {"parentQueue": "default-parent-queue"},
         }
         quota = {**queue, "apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", "spec": {}}
-        needed = {"kai": [queue], "koordinator": [quota]}.get(stage_of(case).backend, [])
+        volcanos = {**queue, "apiVersion": "scheduling.volcano.sh/v1beta1", "spec": {"weight": 1}}
+        needed = {"kai": [queue], "koordinator": [quota], "volcano": [volcanos]}.get(
+            stage_of(case).backend, []
+        )
         await world.apply(urgent, *needed, *documents_of(case))
         await until_running(world, "train-0")
         await world.settle()

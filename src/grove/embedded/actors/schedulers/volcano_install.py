@@ -13,7 +13,7 @@ from importlib import resources
 
 import yaml
 
-from grove.embedded.actors.objects import CRDS, NAMESPACES
+from grove.embedded.actors.objects import CRDS, MERGE, NAMESPACES, key_of
 from grove.embedded.actors.schedulers.volcano_rules import CONFIG_MAPS, QUEUES
 from grove.embedded.errors import ApiError, Manifest
 from grove.embedded.local import ActorClient
@@ -43,6 +43,10 @@ async def install(client: ActorClient, *, subgroups: bool = True) -> None:
     for obj in furniture():
         resource = _PATHS[obj["kind"]]
         await _create(client, resource.collection(obj["metadata"].get("namespace", "")), obj, patient=True)
+        if obj["kind"] == "Queue":
+            # As they are when Volcano has been running for a while; later ones are opened by its controller.
+            status = {"status": {"state": "Open"}}
+            await client.patch(QUEUES.path(key_of(obj), "status"), status, content_type=MERGE)
 
 
 @functools.cache
