@@ -97,7 +97,7 @@ def test_placeholders_are_found_by_our_labels_and_are_nobodys_pods() -> None:
 
 
 def test_a_role_whose_place_depends_on_other_pods_lends_its_labels_to_its_placeholders() -> None:
-    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}}
+    apart: Manifest = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}}
     cliqueset = make.cliqueset("train", [role("worker", 2, {"affinity": apart}, labels={"app": "llm"})])
     gang = make.gang("train-0", {"train-0-worker": 2}, cliqueset="train")
     (group,) = json.loads(marks(prepared(gang, context=on(cliqueset)))[GROUPS])

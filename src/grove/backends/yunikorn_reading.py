@@ -45,7 +45,9 @@ def read(gang: PodGang, pods: Sequence[Pod], context: Context) -> Reading:
             f"{seen.sentence}; {held}.",
         )
     reason, text = said
-    parts = filter(None, (seen.sentence, held, text.strip().rstrip(".")))
+    number = incarnation(gang)
+    again = f"this is attempt {number + 1}" if number else ""
+    parts = filter(None, (seen.sentence, held, text.strip().rstrip("."), again))
     return Reading(
         Verdict.UNSCHEDULABLE, reason if reason == SKIPPED else UNSCHEDULABLE, "; ".join(parts) + "."
     )

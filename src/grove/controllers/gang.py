@@ -94,7 +94,9 @@ class GangReconciler:
         referenced = None
         if failure is None:
             referenced = await (self.reference(seen, key) if due is None else self.try_anew(seen, key, due))
-        outcome = await self.report(seen, forward, failure=failure, referenced=referenced)
+        outcome = await self.report(
+            seen, forward, failure=failure, referenced=referenced, anew=due is not None and due <= 0
+        )
         if failure is not None:
             raise failure
         if due and (outcome == DONE or (isinstance(outcome, After) and outcome.seconds > due)):
@@ -200,7 +202,13 @@ class GangReconciler:
     # Backward -------------------------------------------------------------------------------------
 
     async def report(
-        self, seen: Seen, forward: Forward, *, failure: GroveError | None, referenced: Applied | None
+        self,
+        seen: Seen,
+        forward: Forward,
+        *,
+        failure: GroveError | None,
+        referenced: Applied | None,
+        anew: bool,
     ) -> Outcome:
         """One status write, then the events that it justifies."""
         gang, now = seen.gang, self.shell.clock.now()
@@ -222,8 +230,8 @@ class GangReconciler:
             version = referenced.versions.get((kinds.GANGS, gang.key), version)
         status = desired_gang_status(gang, facts, now=now)
         # The cliques wait for Initialized before they open gates; nobody waits for the rest. What no retry
-        # can mend is not looked at again, so now is the only time to say it.
-        urgent = (referenced is not None and not _initialized(gang)) or isinstance(failure, Terminal)
+        # can mend is not looked at again, so now is the only time to say it; why an attempt ended, too.
+        urgent = anew or (referenced is not None and not _initialized(gang)) or isinstance(failure, Terminal)
         reported = await self.shell.reporter.report(
             kinds.GANGS, gang, status, barrier=self.barrier, urgent=urgent, resource_version=version
         )

@@ -1,0 +1,316 @@
+"""What is particular about YuniKorn: placeholders, attempts that end for good, queues that may be missing."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from tests.scenarios.stories import (
+    STAGES,
+    YUNIKORN,
+    events_about,
+    everything_of,
+    gpu_role,
+    key,
+    pass_time,
+    until_gone,
+    until_reason,
+    until_running,
+)
+
+from grove.api import kinds
+from grove.api.config import load
+from grove.embedded.actors.schedulers.yunikorn_install import configuration
+from grove.meta import Manifest, resource
+from grove.testing.world import PLACEHOLDER, World, WorldOptions, run_world
+
+STAGE = STAGES["yunikorn"]
+CONFIG_MAPS = resource("", "v1", "ConfigMap")
+APPLICATION = "yunikorn.apache.org/app-id"
+QUEUE = "yunikorn.apache.org/queue"
+QUEUES = """
+partitions:
+  - name: default
+    placementrules: [{{name: provided, create: false}}]
+    queues: [{{name: root, submitacl: "*", queues: [{queues}]}}]
+"""
+
+
+def given(config: str) -> WorldOptions:
+    """YuniKorn with this configuration of its profile."""
+    text = YUNIKORN.replace("{name: yunikorn}", f"{{name: yunikorn, config: {{{config}}}}}")
+    return replace(STAGE.options, configuration=load(text))
+
+
+def crowded(workers: int = 5, **fields: object) -> Manifest:
+    """A gang that takes one whole node for each pod; the cluster has four."""
+    return STAGE.cliqueset(cliques=[gpu_role("worker", workers)], **fields)
+
+
+async def places(world: World) -> list[Manifest]:
+    """The placeholders in the cluster."""
+    pods = await world.all(kinds.PODS)
+    return [pod for pod in pods if PLACEHOLDER in (pod["metadata"].get("annotations") or {})]
+
+
+async def applications(world: World) -> set[str]:
+    """The applications that living pods are part of, by the end of their ids: the number of the attempt."""
+    pods = [pod for pod in await world.pods() if pod["status"].get("phase") != "Failed"]
+    return {pod["metadata"]["labels"][APPLICATION].rpartition("-")[2] for pod in pods}
+
+
+async def bound(world: World) -> int:
+    return sum(bool(pod["spec"].get("nodeName")) for pod in await world.pods())
+
+
+async def set_queues(world: World, queues: str) -> None:
+    wanted = configuration(QUEUES.format(queues=queues))
+    await world.user.merge_patch(CONFIG_MAPS, key("yunikorn-configs", "yunikorn"), {"data": wanted["data"]})
+
+
+def test_places_are_held_while_one_is_missing_and_real_pods_wait() -> None:
+    async def story(world: World) -> None:
+        await world.apply(crowded())
+        told = await until_reason(world, "train-0", "Scheduled", "Unschedulable")
+        assert (
+            "YuniKorn holds 4 of 5 places, train-0-worker lacks 1 of nvidia.com/gpu 8 each" in told["message"]
+        )
+        assert await bound(world) == 0
+        assert sum(bool(each["spec"].get("nodeName")) for each in await places(world)) == 4
+        await world.add_node("more")
+        await until_running(world, "train-0")
+        assert await bound(world) == 5
+        assert await places(world) == []
+
+    run_world(story, STAGE.options)
+
+
+def test_placeholders_of_a_waiting_gang_are_not_counted_among_its_pods() -> None:
+    async def story(world: World) -> None:
+        await world.apply(crowded())
+        await until_reason(world, "train-0", "Scheduled", "Unschedulable")
+        await world.settle()
+        assert len(await places(world)) == 5
+        gang = await world.gang("train-0")
+        clique = await world.get(kinds.CLIQUES, "train-0-worker")
+        assert gang is not None
+        assert clique is not None
+        assert len(gang["spec"]["podgroups"][0]["podReferences"]) == 5
+        assert (clique["status"]["replicas"], clique["status"]["readyReplicas"]) == (5, 0)
+        assert (await world.condition("train-0", "Ready"))["status"] == "False"
+
+    run_world(story, STAGE.options)
+
+
+def test_deleting_a_set_that_waits_takes_its_placeholders_along() -> None:
+    async def story(world: World) -> None:
+        await world.apply(crowded())
+        await until_reason(world, "train-0", "Scheduled", "Unschedulable")
+        await world.user.delete(kinds.CLIQUESETS, key("train"))
+        await until_gone(world, kinds.CLIQUESETS, "train")
+        await world.settle()
+        assert await everything_of(world, "train") == {}
+        assert await world.all(kinds.PODS) == []
+
+    run_world(story, STAGE.options)
+
+
+# Attempts -----------------------------------------------------------------------------------------
+
+
+def test_a_gang_that_yunikorn_gave_up_says_so_and_is_tried_anew_as_another_application() -> None:
+    async def story(world: World) -> None:
+        await world.apply(crowded())
+        told = await until_reason(world, "train-0", "Scheduled", "ResourceReservationTimeout", seconds=120)
+        assert told["message"] == (
+            "0 of 5 pods placed; YuniKorn gave up: Scheduling has timed out due to insufficient resources. "
+            "Grove tries again with new pods."
+        )
+        await until_reason(world, "train-0", "Scheduled", "Unschedulable")
+        assert (await world.condition("train-0", "Scheduled"))["message"].endswith("; this is attempt 2.")
+        assert await applications(world) == {"1"}
+        assert len(await world.pods()) == 5
+        told_about = [each["reason"] for each in await events_about(world, "PodGang", "train-0")]
+        assert "ResourceReservationTimeout" in told_about
+        await world.add_node("more")
+        await until_running(world, "train-0")
+        assert len(await applications(world)) == 1
+        assert await bound(world) == 5
+
+    run_world(story, given("placeholderTimeoutSeconds: 30"))
+
+
+def test_what_one_gang_held_is_free_for_another_when_yunikorn_gives_up() -> None:
+    async def story(world: World) -> None:
+        await world.apply(crowded())
+        await until_reason(world, "train-0", "Scheduled", "Unschedulable")
+        await world.apply(STAGE.cliqueset("small", cliques=[gpu_role("worker", 2)]))
+        await pass_time(10)
+        assert await world.phase("small-0") == "Pending"
+        await until_running(world, "small-0", seconds=60)
+        assert await world.phase("train-0") == "Pending"
+
+    run_world(story, given("placeholderTimeoutSeconds: 30"))
+
+
+def test_a_gang_that_is_rejected_again_and_again_is_tried_ever_less_often() -> None:
+    async def story(world: World) -> None:
+        await set_queues(world, '{name: small, resources: {max: {nvidia.com/gpu: "8"}}}')
+        await world.apply(crowded(2, labels={QUEUE: "root.small"}))
+        told = await until_reason(world, "train-0", "Scheduled", "ApplicationRejected")
+        assert "queue root.small cannot fit application train-0-" in told["message"]
+        await pass_time(600)
+        gang = await world.gang("train-0")
+        assert gang is not None
+        assert 5 <= int(gang["metadata"]["annotations"]["grove.io/incarnation"]) <= 9
+        assert (await world.condition("train-0", "Scheduled"))["reason"] == "ApplicationRejected"
+        await set_queues(world, "{name: small}")
+        await until_running(world, "train-0", seconds=400)
+
+    run_world(story, STAGE.options)
+
+
+def test_a_gang_that_loses_the_pod_behind_its_placeholders_starts_again_as_a_whole() -> None:
+    """YuniKorn's placeholders go with the pod that started the application, and nobody makes new ones."""
+
+    async def story(world: World) -> None:
+        await world.apply(crowded())
+        await until_reason(world, "train-0", "Scheduled", "Unschedulable")
+        (owner,) = {each["metadata"]["ownerReferences"][0]["name"] for each in await places(world)}
+        await world.user.delete(kinds.PODS, key(owner))
+        await world.settle()
+        assert await applications(world) == {"1"}
+        assert len(await places(world)) == 5
+        await world.add_node("more")
+        await until_running(world, "train-0")
+        assert len(await world.pods()) == 5
+
+    run_world(story, STAGE.options)
+
+
+def test_scaling_in_a_gang_that_waits_lets_the_rest_start_together() -> None:
+    async def story(world: World) -> None:
+        await world.apply(STAGE.cliqueset(cliques=[gpu_role("worker", 6, minAvailable=5)]))
+        await until_reason(world, "train-0", "Scheduled", "Unschedulable")
+        await world.scale("train-0-worker", 5, kinds.CLIQUES)
+        await world.settle()
+        assert await bound(world) == 0
+        await world.add_node("more")
+        await until_running(world, "train-0")
+        assert await bound(world) == 5
+
+    run_world(story, STAGE.options)
+
+
+def test_a_pod_lost_by_a_running_gang_comes_back_in_the_same_application() -> None:
+    async def story(world: World) -> None:
+        await world.apply(crowded(3))
+        await until_running(world, "train-0")
+        first = (await world.pods())[0]["metadata"]
+        await world.user.delete(kinds.PODS, key(first["name"]))
+        await world.settle()
+        await until_running(world, "train-0")
+        assert await applications(world) == {"0"}
+        assert first["uid"] not in {pod["metadata"]["uid"] for pod in await world.pods()}
+
+    run_world(story, STAGE.options)
+
+
+def test_a_gang_whose_pods_all_went_starts_as_a_gang_again() -> None:
+    """In the old application, which still lives for a while, they would be placed one by one."""
+
+    async def story(world: World) -> None:
+        await world.apply(crowded(4))
+        await until_running(world, "train-0")
+        for pod in await world.pods():
+            await world.user.delete(kinds.PODS, key(pod["metadata"]["name"]))
+        await world.settle()
+        await until_running(world, "train-0")
+        assert await applications(world) == {"1"}
+        assert await bound(world) == 4
+
+    run_world(story, STAGE.options)
+
+
+@pytest.mark.parametrize("moment", [29.9, 30.05, 30.2, 30.6, 31.0])
+def test_an_operator_that_dies_while_an_attempt_ends_finishes_the_change(moment: float) -> None:
+    async def story(world: World) -> None:
+        await world.apply(crowded())
+        await asyncio.sleep(moment)
+        await world.kill_operator()
+        await asyncio.sleep(5)
+        await world.start_operator()
+        await world.add_node("more")
+        await until_running(world, "train-0", seconds=120)
+        await world.settle()
+        assert len(await world.pods()) == 5
+        assert len(await applications(world)) == 1
+        assert await places(world) == []
+
+    run_world(story, given("placeholderTimeoutSeconds: 30"))
+
+
+# Queues and time ----------------------------------------------------------------------------------
+
+
+def test_a_queue_that_is_missing_is_waited_for_and_its_coming_sets_the_gang_free() -> None:
+    async def story(world: World) -> None:
+        await set_queues(world, "{name: serving}")
+        await world.apply(crowded(2, labels={QUEUE: "root.research"}))
+        told = await until_reason(world, "train-0", "Scheduled", "PreconditionMissing")
+        assert "waits for the YuniKorn queue 'root.research'" in told["message"]
+        assert await bound(world) == 0
+        await set_queues(world, "{name: serving}, {name: research}")
+        await until_running(world, "train-0")
+        assert {pod["metadata"]["labels"][QUEUE] for pod in await world.pods()} == {"root.research"}
+
+    run_world(story, STAGE.options)
+
+
+def test_gates_that_stay_closed_longer_than_the_timeout_cost_the_gang_nothing() -> None:
+    """YuniKorn counts from the pods' creation: it would give the places back at once and start a part."""
+
+    async def story(world: World) -> None:
+        await world.apply(crowded(labels={QUEUE: "root.research"}))
+        await world.settle()
+        assert len(await world.pods()) == 5
+        await pass_time(600)
+        await set_queues(world, "{name: research}")
+        await until_reason(world, "train-0", "Scheduled", "Unschedulable")
+        await pass_time(30)
+        assert await bound(world) == 0
+        assert await applications(world) == {"0"}
+        await world.add_node("more")
+        await until_running(world, "train-0")
+
+    async def prepared(world: World) -> None:
+        await set_queues(world, "{name: serving}")
+        await world.start_operator()
+        await story(world)
+
+    run_world(prepared, given("placeholderTimeoutSeconds: 60"), operator=False)
+
+
+def test_a_queue_that_yunikorn_ignores_is_a_loss_that_the_gang_tells() -> None:
+    async def story(world: World) -> None:
+        # Without a configuration of its own YuniKorn names queues after namespaces.
+        await world.user.delete(CONFIG_MAPS, key("yunikorn-configs", "yunikorn"))
+        await world.apply(crowded(2, labels={QUEUE: "root.research"}))
+        await until_running(world, "train-0")
+        told = await until_reason(world, "train-0", "TranslationLoss", "CannotExpress")
+        assert "YuniKorn ignores the queue 'root.research'" in told["message"]
+
+    run_world(story, STAGE.options)
+
+
+def test_pods_above_the_minimum_follow_one_by_one() -> None:
+    async def story(world: World) -> None:
+        await world.apply(STAGE.cliqueset(cliques=[gpu_role("worker", 6, minAvailable=3)]))
+        await until_running(world, "train-0")
+        await world.settle()
+        assert await bound(world) == 4
+        await world.add_node("more")
+        await world.settle()
+        assert await bound(world) == 5
+        assert await applications(world) == {"0"}
+
+    run_world(story, STAGE.options)
