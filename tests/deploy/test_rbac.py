@@ -14,7 +14,7 @@ from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load
 from grove.assembly import Operator
 from grove.cli.connect import Reached
-from grove.cli.operating import operator_for, written
+from grove.cli.operating import observed, operator_for, written
 from grove.cli.permissions import Need, needed
 from grove.embedded.authentication import service_account_user
 from grove.kube.client import Client
@@ -62,7 +62,14 @@ def configuration() -> OperatorConfiguration:
 
 
 def options(minor: str) -> WorldOptions:
-    return WorldOptions(kubernetes=minor, kai=True, operator_user=ACCOUNT, configuration=configuration())
+    others = ("koordinator",)
+    return WorldOptions(
+        kubernetes=minor,
+        kai=True,
+        schedulers=others,
+        operator_user=ACCOUNT,
+        configuration=configuration(),
+    )
 
 
 def granted() -> list[Grant]:
@@ -116,7 +123,9 @@ def test_the_roles_grant_exactly_what_the_operator_asks_for() -> None:
     async def look(world: World) -> None:
         await install(world)
         operator = await start(world)
-        want.update(asked(needed(configuration(), written(operator.scheduling), namespace=NAMESPACE)))
+        looks = observed(operator.scheduling)
+        needs = needed(configuration(), written(operator.scheduling), namespace=NAMESPACE, observed=looks)
+        want.update(asked(needs))
 
     for minor in MINORS:
         run_world(look, options(minor), operator=False)
@@ -124,7 +133,7 @@ def test_the_roles_grant_exactly_what_the_operator_asks_for() -> None:
 
 
 @pytest.mark.parametrize("minor", MINORS)
-@pytest.mark.parametrize("scheduler", ["default-scheduler", "kai-scheduler"])
+@pytest.mark.parametrize("scheduler", ["default-scheduler", "kai-scheduler", "koord-scheduler"])
 def test_an_operator_with_these_roles_does_its_whole_work_unrefused(minor: str, scheduler: str) -> None:
     async def story(world: World) -> None:
         await install(world)

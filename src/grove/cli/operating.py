@@ -15,7 +15,7 @@ from typing import Final
 
 from grove.api.config import OperatorConfiguration, load, warnings
 from grove.assembly import Identity, Operator, assemble
-from grove.backends.base import TopologyAware
+from grove.backends.base import Observing, TopologyAware
 from grove.cli.connect import Reached, connected
 from grove.cli.loop import Interrupted, stop_on_signals, unless_stopped
 from grove.cli.permissions import Need, missing, needed, sentence
@@ -109,7 +109,8 @@ async def operator_for(
     """A wired operator that has told which permissions it lacks; raises if it cannot work at all."""
     where = namespace or reached.connection.namespace
     operator = await assemble(reached.client, configuration, identity=identity_of(where), health=health)
-    needs = needed(configuration, written(operator.scheduling), namespace=where)
+    scheduling = operator.scheduling
+    needs = needed(configuration, written(scheduling), namespace=where, observed=observed(scheduling))
     permissions = Permissions(reached.client, needs)
     await permissions.ask()
     operator.manager.readiness.add("permissions", permissions.lacking)
@@ -124,6 +125,15 @@ def written(scheduling: Scheduling) -> list[Resource]:
         found += backend.resources(scheduling.context(backend))
         if isinstance(backend, TopologyAware):
             found.append(backend.topology_resource)
+    return [each for each in dict.fromkeys(found) if scheduling.cluster.serves(each)]
+
+
+def observed(scheduling: Scheduling) -> list[Resource]:
+    """The kinds that others write and the enabled backends look at in this cluster."""
+    found: list[Resource] = []
+    for backend in scheduling.registry.enabled:
+        if isinstance(backend, Observing):
+            found += [each.resource for each in backend.observes(scheduling.context(backend))]
     return [each for each in dict.fromkeys(found) if scheduling.cluster.serves(each)]
 
 

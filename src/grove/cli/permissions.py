@@ -53,9 +53,13 @@ class Need(NamedTuple):
 
 
 def needed(
-    configuration: OperatorConfiguration, scheduler_objects: Iterable[Resource], *, namespace: str
+    configuration: OperatorConfiguration,
+    scheduler_objects: Iterable[Resource],
+    *,
+    namespace: str,
+    observed: Iterable[Resource] = (),
 ) -> list[Need]:
-    """Everything that an operator so configured does in a cluster."""
+    """Everything that an operator so configured does in a cluster; of `observed` it only reads."""
     verbs: list[tuple[Resource, Sequence[str]]] = [
         (kinds.CLIQUESETS, (*_READ, "get", "patch")),
         (kinds.CLIQUES, _OWN),
@@ -67,6 +71,7 @@ def needed(
     ]
     written = list(scheduler_objects)
     verbs += [(each, _OWN) for each in written]
+    verbs += [(each, _READ) for each in observed if each not in written]
     needs = [Need(verb, each) for each, listed in verbs for verb in listed]
     told = (kinds.CLIQUESETS, kinds.CLIQUES, kinds.GANGS, kinds.TOPOLOGY_BINDINGS)
     needs += [Need("patch", each, "status") for each in told]
