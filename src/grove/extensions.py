@@ -91,6 +91,12 @@ def configs_for(registry: Registry, scheduler: Scheduler) -> dict[str, Manifest]
     return {backend.name: config for backend, config in found if backend is not None}
 
 
+def external_in(registry: Registry, scheduler: Scheduler) -> frozenset[str]:
+    """The backends whose gangs are left to a deployment of their own."""
+    found = [registry.find(profile.backend) for profile in scheduler.profiles if profile.external]
+    return frozenset(backend.name for backend in found if backend is not None)
+
+
 def kit_of(name: str) -> Any | None:
     """The conformance kit that a package offers for its backend; None if it offers none."""
     points = [point for point in _points(CONFORMANCE) if point.name == name]

@@ -3,7 +3,6 @@
 import pytest
 from tests.scenarios.stories import (
     EVENTS,
-    PODGROUPS_136,
     events_about,
     pass_time,
     reasons_about,
@@ -14,7 +13,6 @@ from tests.scenarios.stories import (
 
 from grove.api import kinds, labels
 from grove.api.config import load
-from grove.backends.kai import PODGROUPS as KAI_PODGROUPS
 from grove.meta import Key, Manifest
 from grove.testing import make
 from grove.testing.world import World, WorldOptions, run_world
@@ -211,17 +209,3 @@ def test_a_gang_with_the_label_of_a_backend_that_is_not_enabled_stays_and_says_s
         assert "BackendNotEnabled" in await reasons_about(world, "PodGang", "orphan")
 
     run_world(story)
-
-
-def test_a_set_that_moves_to_another_backend_leaves_no_object_of_the_first_behind() -> None:
-    async def story(world: World) -> None:
-        await world.apply(asking([""], "kai"))
-        await until_running(world, "train-0")
-        assert len(await world.all(KAI_PODGROUPS)) == 1
-        moved: Manifest = {"metadata": {"annotations": {labels.SCHEDULER_BACKEND: "default"}}}
-        await world.user.merge_patch(kinds.CLIQUESETS, Key("default", "train"), moved)
-        await world.settle()
-        assert await world.all(KAI_PODGROUPS) == []
-        assert len(await world.all(PODGROUPS_136)) == 1
-
-    run_world(story, KAI)

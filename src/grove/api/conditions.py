@@ -15,6 +15,7 @@ DISRUPTION_TARGET: Final = "DisruptionTarget"
 OWNERSHIP_CONFLICT: Final = "OwnershipConflict"
 GANG_GUARANTEE: Final = "GangGuarantee"
 TRANSLATION_LOSS: Final = "TranslationLoss"
+BACKEND_CHANGE_PENDING: Final = "BackendChangePending"
 
 # Types: PodCliqueSet ------------------------------------------------------------------------------
 ACCEPTED: Final = "Accepted"
@@ -48,6 +49,7 @@ PREEMPTED: Final = "PreemptedByScheduler"
 FIELD_OWNED_BY_OTHER: Final = "FieldOwnedByOther"
 NO_GANG_API: Final = "NoGangAPI"
 CANNOT_EXPRESS: Final = "CannotExpress"
+PODS_STILL_PLACED: Final = "PodsStillPlaced"
 
 VALID: Final = "Valid"
 INVALID: Final = "Invalid"
@@ -136,6 +138,12 @@ TABLE: Final[tuple[Entry, ...]] = (
         TRANSLATION_LOSS,
         "The scheduler cannot express something that the gang prefers; the message lists it.",
         (CANNOT_EXPRESS,),
+    ),
+    Entry(
+        "PodGang",
+        BACKEND_CHANGE_PENDING,
+        "The set asks for another scheduler than placed the gang, which moves once its pods are gone.",
+        (PODS_STILL_PLACED,),
     ),
     Entry(
         "PodCliqueSet",

@@ -182,6 +182,10 @@ class Profile(View):
         str, says("A schedulerName (kai-scheduler) or the name of a backend (kai).", required=True)
     ] = ""
     config: Annotated[Manifest, says("Handed to the backend as it is.")] = msgspec.field(default_factory=dict)
+    external: Annotated[
+        bool,
+        says("Whether a deployment of its own (grove backend run) acts on the gangs of this backend."),
+    ] = False
 
     @property
     def backend(self) -> str:

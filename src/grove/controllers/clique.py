@@ -19,6 +19,7 @@ from grove.plan.changes import Change, Create, Delete, JsonPatch, Patch
 from grove.plan.clique_status import desired_clique_status
 from grove.plan.conditions import timestamp
 from grove.plan.gates import gates_of, opening, releasable
+from grove.plan.moves import backend_of, stays, stranded
 from grove.plan.pods import desired_pod, plan_pods
 from grove.runtime.outcome import DONE, Outcome
 
@@ -36,6 +37,7 @@ class Seen:
     gang: PodGang | None
     backend: Backend | None
     context: Context
+    cliqueset: PodCliqueSet | None = None
 
 
 class CliqueReconciler:
@@ -74,7 +76,7 @@ class CliqueReconciler:
         cliqueset = cache.store(PodCliqueSet).get(Key(key.namespace, clique.labels[labels.PART_OF]))
         backend = self.shell.scheduling.backend_of(gang) if gang is not None else None
         context = self.shell.scheduling.context(backend, cliqueset)
-        return Seen(clique, pods, gang, backend, context)
+        return Seen(clique, pods, gang, backend, context, cliqueset)
 
     def plan(self, seen: Seen) -> list[Change]:
         """Deletions, creations and openings. Without a gang nothing is created: the gang comes first."""
@@ -83,8 +85,11 @@ class CliqueReconciler:
             return _release(clique)
         if gang is None or gang.terminating or backend is None:
             return []
+        if self.moves(seen, gang):
+            return []
         left = leftovers(seen.pods, gang, backend, lambda: self.of_gang(gang))
-        plan = plan_pods(clique, seen.pods, gang=gang, kept=left.kept, outlived=left.outlived)
+        lost = {*left.outlived, *self.stranded(seen.pods, backend)}
+        plan = plan_pods(clique, seen.pods, gang=gang, kept=left.kept, outlived=lost)
         changes: list[Change] = [Delete(kinds.PODS, pod.key, pod.uid) for pod in plan.delete]
         for new in plan.create:
             pod = backend.prepare_pod(desired_pod(clique, new), gang, seen.context)
@@ -109,6 +114,20 @@ class CliqueReconciler:
             operations = opening(pod, gate, labels=marks.labels, annotations=marks.annotations)
             changes.append(JsonPatch(kinds.PODS, pod.key, operations))
         return changes
+
+    def moves(self, seen: Seen, gang: PodGang) -> bool:
+        """Whether the gang is about to get another backend: pods made now would be for the wrong one."""
+        if seen.cliqueset is None:
+            return False
+        wanted = self.shell.scheduling.select(seen.cliqueset).backend
+        if wanted is None or backend_of(gang) == wanted.name:
+            return False
+        return not stays(gang, self.of_gang(gang), wanted.name)
+
+    def stranded(self, pods: Sequence[Pod], backend: Backend) -> set[str]:
+        """Waiting pods of a gang that has got another backend."""
+        gates = {each.scheduling_gate for each in self.shell.scheduling.registry.enabled}
+        return stranded(pods, backend.matches, gates - {backend.scheduling_gate})
 
     def of_gang(self, gang: PodGang) -> Sequence[Pod]:
         """All pods of the gang, also of its other cliques."""

@@ -11,11 +11,13 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.decode import decode
 from grove.api.gang import PodGang
+from grove.api.pod import Pod
 from grove.api.service import Service
 from grove.api.topology import ClusterTopologyBinding
 from grove.backends.base import Backend
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
+from grove.controllers.gang import PODS_BY_GANG
 from grove.controllers.shell import Shell
 from grove.errors import FieldError
 from grove.meta import Condition, Key, Resource
@@ -23,6 +25,7 @@ from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children
 from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status
 from grove.plan.gangs import topology_name
+from grove.plan.moves import backend_of, stays
 from grove.plan.support import notices, outdated, unsupported
 from grove.plan.topology import levels_condition, unmet_requirements
 from grove.runtime.outcome import DONE, After, Outcome
@@ -126,10 +129,31 @@ class CliqueSetReconciler:
             seen.cliques,
             seen.topology if self._topology_aware else None,
             verdict.backend.name,
+            self.held(seen, verdict.backend.name),
         )
         plan = plan_children(observed, self._settled.get(key, Settled()))
         self._settled[key] = plan.settled
         return plan
+
+    def held(self, seen: Observed, wanted: str) -> dict[str, str]:
+        """The gangs that cannot move to the wanted backend yet, and the backend that they stay with."""
+        pods = self.shell.cache.store(Pod)
+        return {
+            name: backend_of(gang)
+            for name, gang in seen.gangs.items()
+            if backend_of(gang) != wanted and stays(gang, pods.index(PODS_BY_GANG, str(gang.key)), wanted)
+        }
+
+    def moved(self, seen: Observed, applied: Applied) -> list[PodGang]:
+        """The gangs that this look gave to another backend, as they were before."""
+        label = {labels.SCHEDULER_BACKEND}
+        return [
+            seen.gangs[change.key.name]
+            for change in applied.done
+            if isinstance(change, Patch)
+            and change.resource == kinds.GANGS
+            and label <= (change.patch.get("metadata") or {}).get("labels", {}).keys()
+        ]
 
     async def report(self, seen: Observed, verdict: Verdict, applied: Applied) -> Outcome:
         """The set's status, then what happened as events."""
@@ -152,6 +176,9 @@ class CliqueSetReconciler:
             urgent=news and bool(verdict.refused),
         )
         self._tell(cliqueset, verdict, applied, written=reported.written)
+        for gang in self.moved(seen, applied):
+            name = verdict.backend.name if verdict.backend is not None else ""
+            self.shell.recorder.send(events.backend_changed(gang, backend_of(gang), name))
         return reported.outcome
 
     async def release(self, cliqueset: PodCliqueSet) -> Outcome:

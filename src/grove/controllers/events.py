@@ -65,6 +65,23 @@ def no_guarantee(gang: PodGang, why: str) -> Event:
     return Event(WARNING, "NoGangGuarantee", why, _about(kinds.GANGS, gang))
 
 
+def backend_change_pending(gang: PodGang, message: str) -> Event:
+    return Event(WARNING, "BackendChangePending", message, _about(kinds.GANGS, gang))
+
+
+def backend_changed(gang: PodGang, old: str, new: str) -> Event:
+    message = f"moved from {old or 'nobody'} to {new}; pods that waited are replaced"
+    return Event(NORMAL, "BackendChanged", message, _about(kinds.GANGS, gang))
+
+
+def configuration_refused(about: EventTarget, why: str) -> Event:
+    return Event(WARNING, "ConfigurationRefused", why, about)
+
+
+def configuration_applied(about: EventTarget, what: str) -> Event:
+    return Event(NORMAL, "ConfigurationApplied", what, about)
+
+
 def topology_in_sync(binding: ClusterTopologyBinding, message: str) -> Event:
     return Event(NORMAL, "TopologyInSync", message, _about(kinds.TOPOLOGY_BINDINGS, binding))
 

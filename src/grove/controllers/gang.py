@@ -26,7 +26,7 @@ from grove.backends.base import (
     Translation,
     Verdict,
 )
-from grove.backends.shape import incarnation
+from grove.backends.shape import incarnation, progress
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, OwnershipConflict, Remembers
 from grove.controllers.attempts import due_in, next_attempt, present
@@ -37,6 +37,7 @@ from grove.meta import Condition, Key, Manifest, find_condition
 from grove.plan.changes import Apply, Change, Delete, Patch, difference, forgetting
 from grove.plan.gang_status import GangFacts, desired_gang_status
 from grove.plan.gangs import complete, references, referencing_podgroups
+from grove.plan.moves import pending_sentence, stays
 from grove.runtime.outcome import DONE, After, Outcome
 from grove.runtime.store import Foreign
 
@@ -111,6 +112,11 @@ class GangReconciler:
             self.shell.liveness.forget(kinds.GANGS, key)
             if gang is not None:
                 self.shell.story.forget(gang.uid)
+            return None
+        if not self.shell.scheduling.acts_on(gang):
+            # Its backend has a process of its own, or this is that process and the gang is not for it.
+            self.shell.reporter.forget(kinds.GANGS, key)
+            self.shell.liveness.forget(kinds.GANGS, key)
             return None
         backend = self.shell.scheduling.backend_of(gang)
         if backend is None and labels.SCHEDULER_BACKEND not in gang.labels:
@@ -222,7 +228,7 @@ class GangReconciler:
             reason=reading.reason,
             message=reading.message,
             placement_score=reading.placement_score,
-            extra=_extra(forward.translation.losses, failure),
+            extra=(*_extra(forward.translation.losses, failure), *self._pending_move(seen)),
             troubles=_troubles(seen.cliques, failure),
         )
         version = gang.metadata.resource_version
@@ -247,13 +253,32 @@ class GangReconciler:
         """The scheduler's word, or ours when the scheduler could not be asked yet."""
         manifests = [item.manifest for item in seen.objects]
         if seen.backend is None:
-            return Reading(Verdict.WAITING, conditions.BACKEND_NOT_ENABLED, str(failure))
+            # Nobody acts on the gang; where it runs it goes on running.
+            placed = progress(seen.gang, seen.pods)
+            verdict = Verdict.SCHEDULED if placed.complete else Verdict.WAITING
+            return Reading(verdict, conditions.BACKEND_NOT_ENABLED, f"{placed.sentence}; {failure}")
         reading = seen.backend.read(seen.gang, manifests, seen.pods, seen.context)
         if reading.verdict is not Verdict.SCHEDULED and (short := _scaled_below_minimum(seen)):
             return Reading(Verdict.WAITING, conditions.SCALED_BELOW_MINIMUM, short)
         if failure is not None and reading.verdict is not Verdict.SCHEDULED:
             return Reading(Verdict.WAITING, _reason(failure), str(failure))
         return reading
+
+    def _pending_move(self, seen: Seen) -> list[Condition]:
+        """That the set asks for another backend while pods of the gang are placed."""
+        cliqueset = seen.context.cliqueset
+        wanted = self.shell.scheduling.select(cliqueset).backend if cliqueset is not None else None
+        if wanted is None or not stays(seen.gang, seen.pods, wanted.name):
+            return []
+        message = pending_sentence(seen.gang, seen.pods, wanted.name)
+        return [
+            Condition(
+                type=conditions.BACKEND_CHANGE_PENDING,
+                status="True",
+                reason=conditions.PODS_STILL_PLACED,
+                message=message,
+            )
+        ]
 
     def _tell_failure(self, seen: Seen, failure: GroveError) -> None:
         name = seen.backend.name if seen.backend is not None else "none"
@@ -279,6 +304,9 @@ class GangReconciler:
             recorder.send(events.gang_lost(gang, after[conditions.UNHEALTHY]["message"]))
         if conditions.GANG_GUARANTEE in turned:
             recorder.send(events.no_guarantee(gang, after[conditions.GANG_GUARANTEE]["message"]))
+        if conditions.BACKEND_CHANGE_PENDING in true:
+            said = after[conditions.BACKEND_CHANGE_PENDING]["message"]
+            recorder.send(events.backend_change_pending(gang, said))
         old = find_condition(gang.status.conditions, conditions.SCHEDULED)
         news = old is None or old.reason != reading.reason
         if reading.verdict is Verdict.UNSCHEDULABLE and news:

@@ -5,6 +5,7 @@ picked up without a restart. Scheduler objects are cached by owner, so that a ga
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 
 OWNER = "owner"
 REDISCOVER_SECONDS = 30.0
+#: How long newly watched kinds are waited for; one that we may not read must not hold up the others.
+SYNC_SECONDS = 10.0
 CRDS = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
 _PROBE_NAMESPACE = "default"
 _OURS = f"{labels.MANAGED_BY}={labels.MANAGER}"
@@ -45,8 +48,14 @@ class Scheduling:
         observation: Observation,
         *,
         configs: Mapping[str, Mapping[str, Any]] | None = None,
+        external: frozenset[str] = frozenset(),
+        only: str = "",
     ) -> None:
         self.registry = registry
+        #: The backend whose gangs alone concern this process; blank for the operator.
+        self.only = only
+        #: The backends that have a process of their own.
+        self.external = external
         self.observation = observation
         observation.concluding(self._preconditions)
         self._configs = configs or {}
@@ -60,6 +69,10 @@ class Scheduling:
         self._known: set[Resource] = set()
         #: A probe was not allowed: what it asked about is unknown, and asked again.
         self._unsure = False
+        #: The backends are others than those for which the cluster was last looked at.
+        self._reconfigured = False
+        #: Kinds of backends that were enabled once: what they made may still have to go.
+        self._former: set[Resource] = set()
         self._selections: dict[str, tuple[object, Selection]] = {}
         self._counter = metrics.counter(
             "grove_backend_selections_total",
@@ -89,6 +102,24 @@ class Scheduling:
     def backend_of(self, gang: PodGang) -> Backend | None:
         """The backend that acts on a gang: the one its label names, if it is enabled."""
         return self.registry.get(gang.labels.get(labels.SCHEDULER_BACKEND, ""))
+
+    def acts_on(self, gang: PodGang) -> bool:
+        """Whether this process writes the gang's scheduler objects, references and status.
+
+        Exactly one does: the operator, unless the configuration leaves the backend to a process of its own.
+        """
+        name = gang.labels.get(labels.SCHEDULER_BACKEND, "")
+        outside = name in self.external
+        return (name == self.only and outside) if self.only else not outside
+
+    async def reconfigure(
+        self, registry: Registry, configs: Mapping[str, Mapping[str, Any]], external: frozenset[str]
+    ) -> None:
+        """From now on these backends are enabled; gangs of others stay as they are and say so."""
+        self.registry, self._configs, self.external = registry, configs, external
+        self._selections.clear()
+        self._reconfigured = True
+        await self._look_again()
 
     def context(
         self, backend: Backend | None, cliqueset: PodCliqueSet | None = None, *, released: bool = False
@@ -146,12 +177,22 @@ class Scheduling:
         """Look again from time to time whether the cluster serves something else now."""
         while True:
             await asyncio.sleep(REDISCOVER_SECONDS)
-            try:
-                if await self.discover():
-                    for announce in self.changed:
-                        announce()
-            except ApiError as error:
-                log.info("discovery failed, trying again later", extra={"error": str(error)})
+            await self._look_again()
+
+    async def _look_again(self) -> None:
+        try:
+            changed = await self.discover()
+            if changed and self._reconfigured:
+                # What a backend made before it was disabled is not missing, only not listed yet.
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._cache.wait_synced(), SYNC_SECONDS)
+        except ApiError as error:
+            log.info("discovery failed, trying again later", extra={"error": str(error)})
+            return
+        if changed:
+            self._reconfigured = False
+            for announce in self.changed:
+                announce()
 
     async def discover(self) -> bool:
         """Ask what the cluster serves and watch the backends' objects; True when something changed."""
@@ -159,7 +200,7 @@ class Scheduling:
         version = await self._client.version()
         served = {group: frozenset(plurals) for group, plurals in discovery.served.items()}
         same = served == self.cluster.served and version.git_version == self.cluster.version
-        if same and not self._unsure:
+        if same and not self._unsure and not self._reconfigured:
             return False
         self._unsure = False
         bare = Cluster(served, frozenset(), version.git_version)
@@ -168,7 +209,7 @@ class Scheduling:
             fields |= await self._probe(backend, bare)
         # In one step: whoever looks meanwhile must not take a field that is not probed yet for missing.
         before, self.cluster = self.cluster, Cluster(served, frozenset(fields), version.git_version)
-        if self.cluster == before:
+        if self.cluster == before and not self._reconfigured:
             return False
         self._watch_objects()
         log.info(
@@ -231,6 +272,7 @@ class Scheduling:
             wanted.update(dict.fromkeys(each for each in backend.resources(context) if self._served(each)))
             if isinstance(backend, TopologyAware) and self._served(backend.topology_resource):
                 wanted[backend.topology_resource] = None
+        wanted.update(dict.fromkeys(self._left_over(wanted)))
         for gone in self._known - wanted.keys():
             self._cache.remove(gone)
         for new in wanted:
@@ -238,6 +280,14 @@ class Scheduling:
                 self._watch(new)
         self._known = set(wanted)
         self.observation.want({backend.name: self._observed(backend) for backend in self.registry.enabled})
+
+    def _left_over(self, wanted: Iterable[Resource]) -> set[Resource]:
+        """Kinds of backends that were disabled while we ran; never another version of a kind in use."""
+        if self._reconfigured:
+            self._former |= self._known
+        used = {str(each) for each in wanted}
+        self._former = {each for each in self._former if self._served(each) and str(each) not in used}
+        return self._former
 
     def _observed(self, backend: Backend) -> list[Observed]:
         if not isinstance(backend, Observing):

@@ -107,6 +107,11 @@ def its_cliques_with_more(gang: PodGang, cache: Cache) -> Iterator[Key]:
             yield Key(gang.namespace, group.name)
 
 
+def its_gangs(cliqueset: PodCliqueSet, cache: Cache) -> Iterator[Key]:
+    for gang in cache.store(PodGang).index("set", str(cliqueset.key)):
+        yield gang.key
+
+
 def sets_that_name_it(binding: ClusterTopologyBinding, cache: Cache) -> Iterator[Key]:
     for cliqueset in cache.store(PodCliqueSet):
         if topology_name(cliqueset) == binding.name:
@@ -126,6 +131,21 @@ def wanted(old: Object, new: Object) -> bool:
         or old.terminating != new.terminating
         or old.uid != new.uid
     )
+
+
+def chooses_otherwise(old: PodCliqueSet, new: PodCliqueSet) -> bool:
+    """A set that may ask for another scheduler now."""
+    chosen = labels.SCHEDULER_BACKEND
+    return (
+        old.metadata.generation != new.metadata.generation
+        or old.annotations.get(chosen) != new.annotations.get(chosen)
+        or old.uid != new.uid
+    )
+
+
+def gang_moved(old: PodGang, new: PodGang) -> bool:
+    """A gang that another backend acts on now: its waiting pods are replaced."""
+    return old.labels.get(labels.SCHEDULER_BACKEND) != new.labels.get(labels.SCHEDULER_BACKEND)
 
 
 def service_differs(old: Service, new: Service) -> bool:
@@ -200,6 +220,8 @@ TABLE: tuple[Wakeup, ...] = (
     Wakeup(kinds.CLIQUES, PodClique, wanted, CLIQUE, itself),
     Wakeup(kinds.GANGS, PodGang, gang_opens, CLIQUE, its_cliques),
     Wakeup(kinds.GANGS, PodGang, gang_placed, CLIQUE, its_cliques_with_more),
+    Wakeup(kinds.GANGS, PodGang, gang_moved, CLIQUE, its_cliques),
+    Wakeup(kinds.CLIQUESETS, PodCliqueSet, chooses_otherwise, GANG, its_gangs),
     Wakeup(kinds.PODS, Pod, any_change, CLIQUE, its_clique, with_its_pods),
     Wakeup(kinds.GANGS, PodGang, wanted, GANG, itself),
     Wakeup(kinds.CLIQUES, PodClique, clique_counts, GANG, its_gang),
@@ -213,9 +235,19 @@ TABLE: tuple[Wakeup, ...] = (
 )
 
 
-def connect(cache: Cache, scheduling: Scheduling, controllers: dict[str, Wakeable]) -> None:
+class Nobody:
+    """Stands for a controller that does not run in this process."""
+
+    def enqueue(self, key: Key) -> None: ...
+    def enqueue_after(self, key: Key, seconds: float) -> None: ...
+
+
+def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Wakeable]) -> None:
     """Subscribe the table to the informers."""
+    controllers = {name: running.get(name, Nobody()) for name in (CLIQUESET, CLIQUE, GANG, TOPOLOGY)}
     for wakeup in TABLE:
+        if wakeup.controller not in running:
+            continue
         informer = cache.informer(wakeup.resource)
         if informer is None:
             raise LookupError(f"{wakeup.resource} has a wake-up but no informer")

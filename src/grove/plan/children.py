@@ -35,6 +35,8 @@ class Observed:
     cliques: Mapping[str, PodClique]
     topology: ClusterTopologyBinding | None = None
     backend: str = ""
+    #: The gangs that stay with another backend for now, and with which: see `plan.moves`.
+    held: Mapping[str, str] = field(default_factory=dict)
 
     def existing(self, resource: Resource) -> Mapping[str, Object]:
         """The children of one kind."""
@@ -154,6 +156,7 @@ def _fingerprint(seen: Observed) -> object:
         tuple(sorted(cliqueset.labels.items())),
         tuple(sorted(cliqueset.annotations.items())),
         seen.backend,
+        tuple(sorted(seen.held.items())),
         (topology.uid, topology.metadata.generation) if topology is not None else None,
     )
 
@@ -185,12 +188,16 @@ def _desired(seen: Observed, place: Place) -> Manifest:
     if place.template is not None:
         return desired_clique(cliqueset, replica, place.template)
     if place.resource == kinds.GANGS:
-        return desired_gang(cliqueset, replica, backend=seen.backend, topology=seen.topology)
+        backend = seen.held.get(names.base_gang(cliqueset.name, replica), seen.backend)
+        return desired_gang(cliqueset, replica, backend=backend, topology=seen.topology)
     return desired_service(cliqueset, replica)
 
 
 def _mend(desired: Manifest, observed: Object) -> Manifest:
     """The patch of owned fields that differ; what others decide about a living child is kept."""
+    chosen = desired["metadata"]["labels"].get(labels.SCHEDULER_BACKEND)
+    # Attempts are counted for one scheduler; another one begins with the first.
+    moved = isinstance(observed, PodGang) and observed.labels.get(labels.SCHEDULER_BACKEND) != chosen
     if isinstance(observed, PodClique):
         desired["spec"].pop("replicas")
         desired["spec"]["podSpec"] = replacing(desired["spec"]["podSpec"], observed.spec.pod_spec)
@@ -203,7 +210,7 @@ def _mend(desired: Manifest, observed: Object) -> Manifest:
     for field_name in ("labels", "annotations"):
         kept = getattr(observed, field_name)
         gone = {key: None for key in kept if key not in desired["metadata"].get(field_name, {})}
-        gone = {key: None for key in gone if not _foreign(key)}
+        gone = {key: None for key in gone if not _foreign(key) or (key == labels.INCARNATION and moved)}
         desired["metadata"].setdefault(field_name, {}).update(gone)
     owned = {"metadata": _metadata(desired), "spec": desired["spec"]}
     if not observed.metadata.owner_references:

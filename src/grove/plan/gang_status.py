@@ -38,6 +38,7 @@ _OCCASIONAL = (
     conditions.OWNERSHIP_CONFLICT,
     conditions.GANG_GUARANTEE,
     conditions.TRANSLATION_LOSS,
+    conditions.BACKEND_CHANGE_PENDING,
 )
 
 

@@ -1,0 +1,49 @@
+"""A set that changes its scheduler: which gangs move now, which stay, which pods are replaced. Pure.
+
+A pod's scheduler cannot be changed, and a gang is placed by one scheduler or it is no gang. So a gang moves
+when none of its pods is placed: those that wait are replaced. While pods of it run, it stays with the
+scheduler that placed them, which also places the replacements; it moves once none of them is left.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from grove.api import labels
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+
+
+def backend_of(gang: PodGang) -> str:
+    """The name of the backend that acts on a gang."""
+    return gang.labels.get(labels.SCHEDULER_BACKEND, "")
+
+
+def stays(gang: PodGang, pods: Iterable[Pod], wanted: str) -> bool:
+    """Whether a gang that should go to another backend must wait for its pods to go."""
+    return backend_of(gang) not in ("", wanted) and any(pod.active and pod.bound for pod in pods)
+
+
+def stranded(pods: Sequence[Pod], ours: Callable[[str], bool], foreign_gates: Collection[str]) -> set[str]:
+    """The waiting pods that were made for another backend: nobody would ever place them.
+
+    `ours` tells whose a schedulerName is; `foreign_gates` are those of all other backends.
+    """
+    return {
+        pod.name
+        for pod in pods
+        if pod.active
+        and not pod.bound
+        and (
+            not ours(pod.spec.scheduler_name)
+            or any(each.name in foreign_gates for each in pod.spec.scheduling_gates)
+        )
+    }
+
+
+def pending_sentence(gang: PodGang, pods: Iterable[Pod], wanted: str) -> str:
+    """What will happen to a gang that stays for now, and how to make it move."""
+    placed, now = sum(1 for pod in pods if pod.active and pod.bound), backend_of(gang)
+    return (
+        f"the set asks for {wanted}, but {now} placed {placed} of the gang's pods, and the scheduler of a "
+        f"pod cannot be changed; the gang stays with {now} until none of them is left: "
+        f"kubectl delete pods -n {gang.namespace} -l {labels.POD_GANG}={gang.name} moves it at once"
+    )
