@@ -41,6 +41,8 @@ scheduler:
   profiles:
     - name: default-scheduler
     - name: kai-scheduler
+    - name: koord-scheduler
+      config: {networkTopologyEnabled: true}
   defaultProfileName: default-scheduler
 """
 
