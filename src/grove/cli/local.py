@@ -42,7 +42,7 @@ scheduler:
     - name: default-scheduler
     - name: kai-scheduler
     - name: koord-scheduler
-      config: {networkTopologyEnabled: true}
+      config: {{networkTopologyEnabled: true}}
   defaultProfileName: default-scheduler
 """
 
