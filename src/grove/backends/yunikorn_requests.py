@@ -1,17 +1,21 @@
 """What a pod asks of a node, added up as YuniKorn adds it up: a placeholder must be exactly as large.
 
 Containers and sidecars together, or the largest init step; pod-level amounts replace the sum; overhead comes
-on top. Exact arithmetic, because a placeholder that is too small by one byte is thrown away.
+on top. Exact arithmetic in billionths, because a placeholder that is too small by one byte is thrown
+away.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from grove.meta import Manifest
 
-Amounts = dict[str, Fraction]
+Amounts = dict[str, int]
+
+_ONE: Final = 10**9
 
 _QUANTITY: Final = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE]([+-]?[0-9]+)|([A-Za-z]*))")
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -21,16 +25,22 @@ _BINARY: Final = {"Ei": 60, "Pi": 50, "Ti": 40, "Gi": 30, "Mi": 20, "Ki": 10}
 def effective_requests(spec: Manifest) -> dict[str, str]:
     """The request of a pod spec by resource, as quantities; raises ValueError for one that is none."""
     total = _sum(_of_container(each) for each in spec.get("containers") or ())
-    for name, amount in _initial(spec).items():
-        total[name] = max(total.get(name, Fraction(0)), amount)
+    if spec.get("initContainers"):
+        for name, amount in _initial(spec).items():
+            total[name] = max(total.get(name, 0), amount)
     pod_level = _amounts((spec.get("resources") or {}).get("requests") or {})
     total |= {name: amount for name, amount in pod_level.items() if name in ("cpu", "memory")}
     total = _sum((total, _amounts(spec.get("overhead") or {})))
     return {name: _written(name, amount) for name, amount in sorted(total.items()) if amount}
 
 
-def quantity(text: str) -> Fraction:
-    """The value of a Kubernetes quantity; raises ValueError."""
+@lru_cache(maxsize=4096)
+def quantity(text: str) -> int:
+    """The value of a Kubernetes quantity in billionths, rounded up; raises ValueError."""
+    return -(-_value(text) * _ONE // 1)
+
+
+def _value(text: str) -> Fraction:
     found = _QUANTITY.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is not a quantity")
@@ -54,9 +64,9 @@ def _initial(spec: Manifest) -> Amounts:
             sidecars = _sum((sidecars, own))
             own = {}
         for name, amount in _sum((sidecars, own)).items():
-            peak[name] = max(peak.get(name, Fraction(0)), amount)
+            peak[name] = max(peak.get(name, 0), amount)
     running = _sum((sidecars, *(_of_container(each) for each in spec.get("containers") or ())))
-    return {name: max(peak.get(name, Fraction(0)), running.get(name, Fraction(0))) for name in peak}
+    return {name: max(peak.get(name, 0), running.get(name, 0)) for name in peak}
 
 
 def _of_container(container: Manifest) -> Amounts:
@@ -73,16 +83,17 @@ def _sum(parts: Iterable[Amounts]) -> Amounts:
     total: Amounts = {}
     for part in parts:
         for name, amount in part.items():
-            total[name] = total.get(name, Fraction(0)) + amount
+            total[name] = total.get(name, 0) + amount
     return total
 
 
-def _written(name: str, amount: Fraction) -> str:
+@lru_cache(maxsize=4096)
+def _written(name: str, amount: int) -> str:
     """A quantity as people write it; fractions are rounded up, to millicores for cpu."""
     if name == "cpu":
-        milli = -(-amount * 1000 // 1)
+        milli = -(-amount * 1000 // _ONE)
         return str(milli // 1000) if milli % 1000 == 0 else f"{milli}m"
-    whole = -(-amount // 1)
+    whole = -(-amount // _ONE)
     for suffix, power in _BINARY.items():
         if whole and whole % (1 << power) == 0 and power >= 20:
             return f"{whole >> power}{suffix}"
