@@ -11,7 +11,8 @@ from typing import Final
 
 from grove.api import kinds
 from grove.backends.registry import BUILT_INS
-from grove.meta import Resource, resource
+from grove.meta import Manifest, Resource, resource
+from grove.real.schedulers import KOORDINATOR_TOPOLOGY
 from grove.real.third_party import THIRD_PARTIES, third_party
 
 OURS: Final = (kinds.CLIQUESETS, kinds.CLIQUES, kinds.GANGS, kinds.PODS)
@@ -35,6 +36,10 @@ class Judge:
     #: The object that tells it the topology; a new story must not meet that of the one before.
     topologies: Resource | None = None
     backend: str = "default"
+    #: The profile's own settings, for what the operator cannot see.
+    settings: str = ""
+    #: What the administrator of such a cluster has put into it.
+    furniture: tuple[Manifest, ...] = ()
 
     @property
     def third_party(self) -> str:
@@ -55,11 +60,14 @@ class Judge:
     def configuration(self) -> str:
         """How the operator is configured."""
         profile = "default-scheduler" if not self.third_party else self.backend
+        chosen = (
+            f"{{name: {profile}, config: {{{self.settings}}}}}" if self.settings else f"{{name: {profile}}}"
+        )
         return f"""
 apiVersion: operator.config.grove.io/v1alpha1
 kind: OperatorConfiguration
 topologyAwareScheduling: {{enabled: true}}
-scheduler: {{profiles: [{{name: {profile}}}], defaultProfileName: {profile}}}
+scheduler: {{profiles: [{chosen}], defaultProfileName: {profile}}}
 """
 
 
@@ -89,6 +97,16 @@ _ALL: Final = (
         packs=2,
         topologies=resource("kai.scheduler", "v1alpha1", "Topology", "topologies", namespaced=False),
     ),
+    _other("volcano", resource("scheduling.volcano.sh", "v1beta1", "PodGroup"), packs=2),
+    _other(
+        "koordinator",
+        resource("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup"),
+        packs=1,
+        prioritizes=False,
+        settings="networkTopologyEnabled: true",
+        furniture=(KOORDINATOR_TOPOLOGY,),
+    ),
+    _other("yunikorn", prioritizes=False),
 )
 
 #: By name; a scheduler whose backend is not built in is not judged by.

@@ -243,6 +243,8 @@ async def a_set_deleted_while_it_waits_leaves_nothing_behind(scene: Scene) -> Ou
 
 
 async def scheduler_objects_deleted_by_hand_come_back(scene: Scene) -> Outcome:
+    if not scene.judge.objects:
+        return {"objects": "none"}
     await scene.nodes(2)
     await scene.apply(train(role("worker", 1), role("leader", 1)))
     await scene.until_running("train-0", 2)
@@ -265,6 +267,8 @@ async def scheduler_objects_deleted_by_hand_come_back(scene: Scene) -> Outcome:
 
 async def a_scheduler_object_edited_by_hand_is_mended(scene: Scene) -> Outcome:
     """The field that can be edited differs: labels are ours on every kind."""
+    if not scene.judge.objects:
+        return {"objects": "none"}
     await scene.nodes(2)
     await scene.apply(train(role("worker", 2)))
     await scene.until_running("train-0", 2)

@@ -47,18 +47,23 @@ class Scene:
 
     async def apply(self, *manifests: Manifest) -> None:
         for manifest in manifests:
-            served = _served(manifest)
+            kind = served(manifest)
             metadata = {key: manifest["metadata"][key] for key in _GIVEN if key in manifest["metadata"]}
-            if served.namespaced:
+            if kind.namespaced:
                 metadata["namespace"] = self.namespace
             else:
-                self.made.append((served, metadata["name"]))
+                self.made.append((kind, metadata["name"]))
             await self.user.apply(
-                served, {**manifest, "metadata": metadata}, field_manager="kubectl", force=True
+                kind, {**manifest, "metadata": metadata}, field_manager="kubectl", force=True
             )
 
     async def node(self, name: str, gpus: int = 8, **marks: str) -> None:
-        """A node that is ready with one request; `rack` and `zone` become its topology labels."""
+        """A node that is ready with one request; `rack` and `zone` become its topology labels.
+
+        Whatever is in a rack is in a zone: some schedulers do not see a node that lacks a level.
+        """
+        if "rack" in marks:
+            marks = {"zone": "z", **marks}
         found = {"kubernetes.io/hostname": name}
         found |= {{"rack": RACK, "zone": ZONE}[key]: value for key, value in marks.items()}
         size = {"cpu": "64", "memory": "512Gi", "pods": "110", GPU: str(gpus)}
@@ -170,11 +175,18 @@ _CLUSTER_WIDE = {
     "ClusterRole": resource("rbac.authorization.k8s.io", "v1", "ClusterRole", namespaced=False),
     "ClusterRoleBinding": resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", namespaced=False),
     "ClusterTopologyBinding": kinds.TOPOLOGY_BINDINGS,
+    "ClusterNetworkTopology": resource(
+        "scheduling.koordinator.sh",
+        "v1alpha1",
+        "ClusterNetworkTopology",
+        "clusternetworktopologies",
+        namespaced=False,
+    ),
     "PriorityClass": PRIORITY_CLASSES,
 }
 
 
-def _served(manifest: Manifest) -> Resource:
+def served(manifest: Manifest) -> Resource:
     kind = str(manifest["kind"])
     if kind in _CLUSTER_WIDE:
         return _CLUSTER_WIDE[kind]

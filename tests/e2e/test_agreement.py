@@ -7,7 +7,7 @@ from tests.e2e.judges import JUDGES
 from tests.e2e.ledger import Ledger
 from tests.e2e.recording import recorded
 from tests.e2e.scenarios import SCENARIOS, Outcome
-from tests.e2e.scene import NAMESPACES, Scene
+from tests.e2e.scene import NAMESPACES, Scene, served
 
 from grove.api.config import load
 from grove.testing.world import World, WorldOptions, run_world
@@ -31,13 +31,15 @@ def test_the_embedded_cluster_does_what_a_real_one_did(judge: str, name: str) ->
     async def story(world: World) -> None:
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         await world.user.create(NAMESPACES, manifest)
+        for each in played.furniture:
+            await world.user.create(served(each), each)
         async with Ledger(world.user, *played.resources, namespace=NAMESPACE) as ledger:
             found.update(await SCENARIOS[name](Scene(played, NAMESPACE, world.user, ledger)))
 
     options = WorldOptions(
         kubernetes=played.minor,
         nodes=0,
-        kai=played.backend == "kai",
+        schedulers=(played.third_party,) if played.third_party else (),
         configuration=load(played.configuration),
     )
     run_world(story, options)

@@ -43,8 +43,12 @@ scheduler:
     - name: kai-scheduler
     - name: koord-scheduler
       config: {{networkTopologyEnabled: true}}
+    - name: yunikorn
   defaultProfileName: default-scheduler
 """
+
+#: What the operator cannot see of a scheduler that we start.
+_SETTINGS: Final = {"koordinator": "networkTopologyEnabled: true"}
 
 #: A new kind is served a moment after its definition was accepted.
 _LOOKS: Final = 200
@@ -58,9 +62,9 @@ def configuration(scheduler: str = "") -> OperatorConfiguration:
     """
     if not scheduler:
         return load(CONFIGURATION)
-    return load(
-        _FURTHER + f"scheduler: {{profiles: [{{name: {scheduler}}}], defaultProfileName: {scheduler}}}\n"
-    )
+    profile = f"{{name: {scheduler}, config: {{{_SETTINGS.get(scheduler, '')}}}}}"
+    chosen = f"scheduler: {{profiles: [{profile}], defaultProfileName: {scheduler}}}"
+    return load(f"{_FURTHER}{chosen}\n")
 
 
 @contextlib.asynccontextmanager

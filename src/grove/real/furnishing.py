@@ -57,4 +57,6 @@ def _served_at(definition: Manifest) -> list[str]:
 
 def _resource(item: Manifest) -> Resource:
     group, _, version = str(item["apiVersion"]).rpartition("/")
-    return resource(group, version, str(item["kind"]), namespaced="namespace" in item["metadata"])
+    kind = str(item["kind"])
+    plural = f"{kind.lower()[:-1]}ies" if kind.endswith("y") else ""
+    return resource(group, version, kind, plural, namespaced="namespace" in item["metadata"])

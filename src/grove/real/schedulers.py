@@ -41,6 +41,34 @@ tiers:
   - name: nodeorder
   - name: network-topology-aware
 """
+#: What Volcano makes HyperNodes of by itself, the widest first; it leaves the last one out.
+VOLCANO_CONTROLLER_CONF: Final = """networkTopologyDiscovery:
+- source: label
+  enabled: true
+  config:
+    networkTopologyTypes:
+      grove:
+      - nodeLabel: topology.kubernetes.io/zone
+      - nodeLabel: topology.kubernetes.io/rack
+      - nodeLabel: kubernetes.io/hostname
+"""
+#: The only topology that Koordinator reads; a node without these labels is in no domain.
+KOORDINATOR_TOPOLOGY: Final[Manifest] = {
+    "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+    "kind": "ClusterNetworkTopology",
+    "metadata": {"name": "default"},
+    "spec": {
+        "networkTopologySpec": [
+            {"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "RackLayer"},
+            {
+                "topologyLayer": "RackLayer",
+                "parentTopologyLayer": "ZoneLayer",
+                "labelKey": ["topology.kubernetes.io/rack"],
+            },
+            {"topologyLayer": "ZoneLayer", "labelKey": ["topology.kubernetes.io/zone"]},
+        ]
+    },
+}
 #: A queue that the pods name is made when it is missing; pods that name none go to that of their namespace.
 YUNIKORN_QUEUES: Final = """partitions:
 - name: default
@@ -182,16 +210,16 @@ def _volcano(site: Site) -> Launch:
             f"{site.url}/apis/scheduling.volcano.sh/v1beta1/queues/default",
             lambda queue: (queue.get("status") or {}).get("state") == "Open",
         ),
+        # Where it looks for its settings, whatever the environment of this process says.
+        {"KUBE_POD_NAMESPACE": VOLCANO_SYSTEM, "HELM_RELEASE_NAME": "volcano"},
     )
-    # As an installation has it: by this a client finds out which plugins are on.
-    shown = _object(
-        "v1",
-        "ConfigMap",
-        "volcano-scheduler-configmap",
-        VOLCANO_SYSTEM,
-        data={"volcano-scheduler.conf": VOLCANO_CONF},
-    )
-    objects = (_object("v1", "Namespace", VOLCANO_SYSTEM), shown)
+    # The first as an installation has it: by this a client finds out which plugins are on.
+    settings = {
+        "volcano-scheduler-configmap": {"volcano-scheduler.conf": VOLCANO_CONF},
+        "volcano-controller-configmap": {"volcano-controller.conf": VOLCANO_CONTROLLER_CONF},
+    }
+    maps = [_object("v1", "ConfigMap", name, VOLCANO_SYSTEM, data=data) for name, data in settings.items()]
+    objects = (_object("v1", "Namespace", VOLCANO_SYSTEM), *maps)
     return Launch((scheduler, opening), objects, {conf: VOLCANO_CONF})
 
 
@@ -217,7 +245,9 @@ def _koordinator(site: Site) -> Launch:
     )
     # It has no /readyz.
     part = Part(KOORD_SCHEDULER, command, Probe(f"https://{LOOPBACK}:{secure}/healthz"))
-    return Launch((part,), files={config: json.dumps(_koordinator_config(site), indent=2)})
+    return Launch(
+        (part,), (KOORDINATOR_TOPOLOGY,), files={config: json.dumps(_koordinator_config(site), indent=2)}
+    )
 
 
 def _koordinator_config(site: Site) -> Manifest:
