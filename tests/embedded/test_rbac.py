@@ -9,6 +9,7 @@ import pytest
 from grove.embedded.errors import ApiError
 from grove.embedded.identity import ADMIN, User
 from grove.embedded.rbac import Attributes, Authorizer
+from grove.embedded.selectors import selected_name
 
 Manifest = dict[str, Any]
 ANN = User("ann", ("team", "system:authenticated"))
@@ -191,3 +192,23 @@ def test_a_refusal_reads_as_the_servers(want: str) -> None:
     with pytest.raises(ApiError) as refused:
         authorizer().check(ANN, REFUSALS[want])
     assert (refused.value.status, refused.value.reason, refused.value.message) == (403, "Forbidden", want)
+
+
+@pytest.mark.parametrize(
+    ("fields", "want"),
+    {
+        "metadata.name=a": "a",
+        "status.phase=Running,metadata.name==a": "a",
+        "metadata.name!=a": "",
+        "spec.nodeName=a": "",
+        "": "",
+    }.items(),
+)
+def test_a_list_of_one_name_is_judged_like_a_look_at_that_object(fields: str, want: str) -> None:
+    assert selected_name(fields) == want
+    stored = {
+        "clusterroles": [role("reader", rule("list", resourceNames=["a"]))],
+        "clusterrolebindings": [binding("reader", USER_ANN)],
+    }
+    asked = Attributes("list", resource="pods", namespace="d", name=selected_name(fields))
+    assert authorizer(**stored).allows(ANN, asked) is bool(want)

@@ -133,7 +133,9 @@ def observed(scheduling: Scheduling) -> list[Resource]:
     found: list[Resource] = []
     for backend in scheduling.registry.enabled:
         if isinstance(backend, Observing):
-            found += [each.resource for each in backend.observes(scheduling.context(backend))]
+            # A single object is looked at only if that is allowed: the backend does without it.
+            looks = backend.observes(scheduling.context(backend))
+            found += [each.resource for each in looks if not (each.namespace and each.name)]
     return [each for each in dict.fromkeys(found) if scheduling.cluster.serves(each)]
 
 

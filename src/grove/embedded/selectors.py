@@ -191,3 +191,12 @@ def _expression_holds(rule: Manifest, labels: Manifest) -> bool:
         case "DoesNotExist":
             return value is None
     return False
+
+
+def selected_name(fields: str) -> str:
+    """The one name that a field selector leaves; empty when it leaves several."""
+    for part in fields.split(","):
+        found = _EQUALITY.match(part.strip())
+        if found and found["key"] == "metadata.name" and found["op"] != "!=":
+            return found["value"]
+    return ""
