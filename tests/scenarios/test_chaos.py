@@ -9,8 +9,10 @@ A failing seed is replayed with `pytest tests/scenarios/test_chaos.py -k "seeds 
 import asyncio
 import functools
 import random
+from dataclasses import replace
 
 import pytest
+from tests.scenarios.stories import STAGES
 
 from grove.api import kinds
 from grove.api.labels import SCHEDULER_BACKEND
@@ -25,6 +27,7 @@ CHUNK = 20
 OBJECTS: dict[str, Resource] = {
     "default": resource("scheduling.k8s.io", "v1alpha2", "PodGroup"),
     "kai": resource("scheduling.run.ai", "v2alpha2", "PodGroup"),
+    "volcano": resource("scheduling.volcano.sh", "v1beta1", "PodGroup"),
 }
 SHAPES: dict[str, dict[str, int]] = {"alone": {"worker": 2}, "pair": {"leader": 1, "worker": 2}}
 
@@ -33,6 +36,10 @@ def train(backend: str, shape: str, replicas: int) -> Manifest:
     return make.cliqueset_manifest(
         "train", SHAPES[shape], replicas=replicas, annotations={SCHEDULER_BACKEND: backend}
     )
+
+
+def options(backend: str, seed: int = 0) -> WorldOptions:
+    return replace(STAGES[{"default": "1.36"}.get(backend, backend)].options, seed=seed)
 
 
 @functools.cache
@@ -44,7 +51,7 @@ def undisturbed(backend: str, shape: str, replicas: int) -> Manifest:
         await world.settle()
         seen.append(await portrait(world, (OBJECTS[backend],)))
 
-    run_world(run, WorldOptions(kai=backend == "kai"))
+    run_world(run, options(backend))
     return seen[0]
 
 
@@ -77,8 +84,8 @@ async def user_acts(world: World, rng: random.Random, backend: str, shape: str) 
             case "delete pod" if pods := await world.pods():
                 pod = rng.choice(pods)["metadata"]
                 await world.user.delete(kinds.PODS, Key("default", pod["name"]), uid=pod["uid"])
-            # A native PodGroup outlives its deletion for as long as pods belong to it; KAI's goes at once.
-            case "delete object" if backend == "kai" and (objects := await world.all(OBJECTS[backend])):
+            # A native PodGroup outlives its deletion for as long as pods belong to it; others go at once.
+            case "delete object" if backend != "default" and (objects := await world.all(OBJECTS[backend])):
                 name = rng.choice(objects)["metadata"]["name"]
                 await world.user.delete(OBJECTS[backend], Key("default", name))
             case _:
@@ -118,7 +125,7 @@ def survives(seed: int) -> None:
         assert await portrait(world, (OBJECTS[backend],)) == want, f"seed {seed}"
         assert guard.broken == [], f"seed {seed}"
 
-    run_world(run, WorldOptions(seed=seed, kai=backend == "kai"), operator=False)
+    run_world(run, options(backend, seed), operator=False)
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK), ids=lambda first: f"seeds {first}")

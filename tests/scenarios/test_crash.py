@@ -3,6 +3,7 @@
 import functools
 
 import pytest
+from tests.scenarios.stories import STAGES
 
 from grove.api.labels import SCHEDULER_BACKEND
 from grove.embedded.faults import Fault
@@ -14,6 +15,7 @@ from grove.testing.world import OPERATOR, World, WorldOptions, run_world
 OBJECTS: dict[str, Resource] = {
     "default": resource("scheduling.k8s.io", "v1alpha2", "PodGroup"),
     "kai": resource("scheduling.run.ai", "v2alpha2", "PodGroup"),
+    "volcano": resource("scheduling.volcano.sh", "v1beta1", "PodGroup"),
 }
 #: More than the operator ever needs for the story below; `test_the_story_is_short_enough` checks it.
 MOST_WRITES = 48
@@ -34,7 +36,7 @@ async def story(world: World, backend: str) -> None:
 
 
 def options(backend: str) -> WorldOptions:
-    return WorldOptions(kai=backend == "kai")
+    return STAGES[{"default": "1.36"}.get(backend, backend)].options
 
 
 @functools.cache

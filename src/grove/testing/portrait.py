@@ -28,6 +28,9 @@ async def portrait(world: World, scheduler_objects: tuple[Resource, ...] = ()) -
     seen: Manifest = {"pods": sorted(map(_pod, pods), key=lambda pod: str(pod["host"]))}
     for resource in (kinds.CLIQUESETS, kinds.CLIQUES, kinds.GANGS, kinds.SERVICES, *scheduler_objects):
         items = [_object(each, hosts) for each in await world.all(resource)]
+        if resource in scheduler_objects:
+            # What a scheduler wrote on the way there is its own, and Volcano never takes any of it back.
+            items = [{name: part for name, part in item.items() if name != "status"} for item in items]
         seen[str(resource)] = sorted(items, key=lambda item: str(item["metadata"]["name"]))
     return seen
 
