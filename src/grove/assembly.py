@@ -27,7 +27,7 @@ from grove.controllers.shell import Shell
 from grove.controllers.story import Story
 from grove.controllers.topology import TopologyReconciler
 from grove.errors import GroveError
-from grove.extensions import configs_for, installed, registry_for
+from grove.extensions import configs_for, external_in, installed, registry_for
 from grove.kube.client import Client
 from grove.meta import Key, Object
 from grove.runtime.cache import Cache
@@ -59,6 +59,14 @@ class Operator:
     controllers: dict[str, Controller]
     scheduling: Scheduling
     metrics: Metrics
+    recorder: Recorder
+
+    async def reconfigure(self, configuration: OperatorConfiguration) -> None:
+        """Enable other backends without a restart; raises InvalidConfiguration, and then nothing changes."""
+        scheduler = configuration.scheduler
+        registry = registry_for(scheduler)
+        configs, external = configs_for(registry, scheduler), external_in(registry, scheduler)
+        await self.scheduling.reconfigure(registry, configs, external)
 
 
 class Reconciler(Protocol):
@@ -86,13 +94,18 @@ async def assemble(
     identity: Identity = Identity(),  # noqa: B008 - frozen
     election_client: Client | None = None,
     health: bool = True,
+    only: str = "",
 ) -> Operator:
-    """Wire an operator against the cluster behind `client`; asks it what it serves, writes nothing."""
+    """Wire an operator against the cluster behind `client`; asks it what it serves, writes nothing.
+
+    With `only` it is the process of that backend: it acts on the gangs that the operator leaves to it, and
+    does nothing else.
+    """
     clock, rng = clock or SystemClock(), rng or random.Random()
     metrics = Metrics()
     cache = _cache(client, clock, rng)
     observation = Observation(client, clock, random.Random(rng.getrandbits(64)))
-    scheduling = _scheduling(client, cache, configuration, metrics, observation)
+    scheduling = _scheduling(client, cache, configuration, metrics, observation, only)
     await _require_crds(client)
     await scheduling.discover()
     recorder = Recorder(client, clock, labels.MANAGER, instance=identity.name, metrics=metrics)
@@ -107,7 +120,7 @@ async def assemble(
         Story(metrics),
         clock,
     )
-    controllers = _controllers(shell, configuration, metrics, rng)
+    controllers = _controllers(shell, configuration, metrics, rng, only)
     wakeups.connect(cache, scheduling, dict(controllers))
     probes = configuration.server.health_probes
     manager = Manager(
@@ -115,13 +128,13 @@ async def assemble(
         list(controllers.values()),
         metrics=metrics,
         recorder=recorder,
-        elector=_elector(election_client or client, configuration, identity, clock, rng, metrics),
+        elector=_elector(election_client or client, configuration, identity, clock, rng, metrics, only),
         health_address=(probes.bind_address or "0.0.0.0", probes.port) if health else None,
         tune_gc=health,
     )
     manager.add_service("discovery", scheduling.run)
     manager.add_service("observation", observation.run)
-    return Operator(manager, cache, controllers, scheduling, metrics)
+    return Operator(manager, cache, controllers, scheduling, metrics, recorder)
 
 
 async def _require_crds(client: Client) -> None:
@@ -160,6 +173,7 @@ def _scheduling(
     configuration: OperatorConfiguration,
     metrics: Metrics,
     observation: Observation,
+    only: str,
 ) -> Scheduling:
     scheduler = configuration.scheduler
     offered = installed()
@@ -168,11 +182,14 @@ def _scheduling(
         if each.problem:
             log.warning("a scheduler backend cannot be used and is left out", extra={"error": each.problem})
     configs = configs_for(registry, scheduler)
-    return Scheduling(registry, client, cache, metrics, observation, configs=configs)
+    external = external_in(registry, scheduler)
+    return Scheduling(
+        registry, client, cache, metrics, observation, configs=configs, external=external, only=only
+    )
 
 
 def _controllers(
-    shell: Shell, configuration: OperatorConfiguration, metrics: Metrics, rng: random.Random
+    shell: Shell, configuration: OperatorConfiguration, metrics: Metrics, rng: random.Random, only: str
 ) -> dict[str, Controller]:
     syncs = configuration.controllers
     topology_aware = configuration.topology_aware_scheduling.enabled
@@ -185,6 +202,8 @@ def _controllers(
         wakeups.GANG: (GangReconciler(shell), syncs.pod_gang.concurrent_syncs),
         wakeups.TOPOLOGY: (TopologyReconciler(shell), 1),
     }
+    if only:
+        reconcilers = {wakeups.GANG: reconcilers[wakeups.GANG]}
     controllers = {}
     for name, (reconciler, workers) in reconcilers.items():
         controller = Controller(
@@ -208,13 +227,14 @@ def _elector(
     clock: Clock,
     rng: random.Random,
     metrics: Metrics,
+    only: str,
 ) -> LeaderElector | None:
     election = configuration.leader_election
     if not election.enabled:
         return None
     return LeaderElector(
         client,
-        Key(election.resource_namespace or identity.namespace, election.resource_name),
+        Key(election.resource_namespace or identity.namespace, election.lease_name(only)),
         identity.name,
         clock=clock,
         rng=rng,

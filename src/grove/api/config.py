@@ -59,6 +59,10 @@ class LeaderElection(View):
     resource_name: Annotated[str, says("Name of the Lease.")] = "grove-operator-leader-election"
     resource_namespace: Annotated[str, says("Namespace of the Lease; the operator's own when blank.")] = ""
 
+    def lease_name(self, backend: str = "") -> str:
+        """The Lease of the operator, or of the process that acts for one backend."""
+        return f"{self.resource_name}-{backend}" if backend else self.resource_name
+
     @property
     def lease_seconds(self) -> float:
         return durations.parse(self.lease_duration).total_seconds()

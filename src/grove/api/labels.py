@@ -35,6 +35,8 @@ COMPONENT_GANG: Final = "podgang"
 # Annotations --------------------------------------------------------------------------------------
 RECONCILE_TRIGGER: Final = "grove.io/reconcile-trigger"
 TOPOLOGY_NAME: Final = "grove.io/topology-name"
+#: On a gang: a process of its own (grove backend run) acts on it, and the operator does not.
+EXTERNAL_BACKEND: Final = "grove.io/external-backend"
 #: On a gang whose scheduler needs a new name for each attempt: how many attempts there were before this one.
 INCARNATION: Final = "grove.io/incarnation"
 MNNVL_GROUP: Final = "grove.io/mnnvl-group"

@@ -93,3 +93,39 @@ def new(
     for path in write(name, folder):
         emit(str(path))
     say(f"Next: python -m pip install -e {folder} && grove backend check {name}")
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(help="The backend whose gangs this process acts on.")],
+    config: Annotated[str, typer.Option(help="The operator's OperatorConfiguration file.")],
+    health_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port of probes and metrics; that of the configuration if omitted.", show_default=False
+        ),
+    ] = None,
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace", "-n", help="This process's namespace, for its Lease; the context's if omitted."
+        ),
+    ] = "",
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Act for one backend beside an operator that leaves its gangs to this process.
+
+    The profile of the backend must say `external: true` in the configuration that both of them read. Writes
+    the scheduler's objects and the status of these gangs, and nothing else; elects a leader with a Lease of
+    its own.
+    """
+    from grove.cli.loop import run_loop
+    from grove.cli.operating import alone, configuration_from, serve
+    from grove.runtime import logs
+
+    configuration = alone(configuration_from(config), name, health_port)
+    logs.configure(
+        level=configuration.log_level, format="json" if configuration.log_format == "json" else "text"
+    )
+    run_loop(serve(kubeconfig, context, configuration, namespace, path=config, only=name))

@@ -9,10 +9,13 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
+from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load, warnings
 from grove.assembly import Identity, Operator, assemble
 from grove.backends.base import Observing, TopologyAware
@@ -22,9 +25,11 @@ from grove.cli.permissions import Need, missing, needed, sentence
 from grove.cli.talk import Failed
 from grove.controllers.scheduling import Scheduling
 from grove.errors import ApiError, InvalidConfiguration, Unreachable
+from grove.extensions import external_in, registry_for
 from grove.kube.client import Client
 from grove.kube.limiter import Limiter
-from grove.meta import Resource
+from grove.meta import Key, Resource
+from grove.runtime.events import EventTarget
 from grove.runtime.lease import LeaseTimes
 
 log = logging.getLogger(__name__)
@@ -63,12 +68,35 @@ def warnings_about(path: str | None) -> list[str]:
 
 def check(configuration: OperatorConfiguration) -> None:
     """What only shows when the parts are put together, before a cluster is asked anything."""
+    registry_for(configuration.scheduler)
     election = configuration.leader_election
     if election.enabled:
         try:
             LeaseTimes(election.lease_seconds, election.renew_seconds, election.retry_seconds)
         except ValueError as error:
             raise InvalidConfiguration(f"leaderElection: {error}") from None
+
+
+def alone(configuration: OperatorConfiguration, name: str, port: int | None) -> OperatorConfiguration:
+    """The configuration of a process that acts for one backend; raises if the operator acts for it itself."""
+    registry = registry_for(configuration.scheduler)
+    backend = registry.get(name)
+    if backend is None:
+        enabled = ", ".join(each.name for each in registry.enabled)
+        raise InvalidConfiguration(
+            f"scheduler.profiles: {name!r} is not among the enabled backends: {enabled}"
+        )
+    if name not in external_in(registry, configuration.scheduler):
+        found = [registry.find(profile.backend) for profile in configuration.scheduler.profiles]
+        raise InvalidConfiguration(
+            f"scheduler.profiles[{found.index(backend)}].external: must be true for a process that acts for "
+            f"{name} alone; as it is, the operator acts on the gangs of {name}"
+        )
+    if port is None:
+        return configuration
+    probes = msgspec.structs.replace(configuration.server.health_probes, port=port)
+    server = msgspec.structs.replace(configuration.server, health_probes=probes)
+    return msgspec.structs.replace(configuration, server=server)
 
 
 def limiter_of(configuration: OperatorConfiguration) -> Limiter:
@@ -85,15 +113,24 @@ def identity_of(namespace: str) -> Identity:
 
 
 async def serve(
-    kubeconfig: str | None, context: str | None, configuration: OperatorConfiguration, namespace: str
+    kubeconfig: str | None,
+    context: str | None,
+    configuration: OperatorConfiguration,
+    namespace: str,
+    *,
+    path: str | None = None,
+    only: str = "",
 ) -> None:
-    """Run the operator; raises what keeps it from working as something that has a sentence."""
+    """Run the operator, or the process of one backend; what keeps it from working is raised with a sentence.
+
+    `path` is the file that the configuration is from; it is followed while the operator runs.
+    """
     limiter = limiter_of(configuration)
     with stop_on_signals() as stop:
         async with connected(kubeconfig, context, manager="grove-operator", limiter=limiter) as reached:
             try:
                 operator = await unless_stopped(
-                    operator_for(reached, configuration, namespace=namespace), stop
+                    operator_for(reached, configuration, namespace=namespace, path=path, only=only), stop
                 )
             except Interrupted:
                 return
@@ -104,18 +141,56 @@ async def serve(
 
 
 async def operator_for(
-    reached: Reached, configuration: OperatorConfiguration, *, namespace: str = "", health: bool = True
+    reached: Reached,
+    configuration: OperatorConfiguration,
+    *,
+    namespace: str = "",
+    health: bool = True,
+    path: str | None = None,
+    only: str = "",
 ) -> Operator:
     """A wired operator that has told which permissions it lacks; raises if it cannot work at all."""
     where = namespace or reached.connection.namespace
-    operator = await assemble(reached.client, configuration, identity=identity_of(where), health=health)
+    identity = identity_of(where)
+    operator = await assemble(reached.client, configuration, identity=identity, health=health, only=only)
     scheduling = operator.scheduling
-    needs = needed(configuration, written(scheduling), namespace=where, observed=observed(scheduling))
-    permissions = Permissions(reached.client, needs)
+
+    def needs(of: OperatorConfiguration) -> list[Need]:
+        return needed(of, written(scheduling), namespace=where, observed=observed(scheduling), only=only)
+
+    permissions = Permissions(reached.client, needs(configuration))
     await permissions.ask()
     operator.manager.readiness.add("permissions", permissions.lacking)
     operator.manager.add_service("permissions", permissions.run)
+    if path is not None:
+
+        async def ask_anew(of: OperatorConfiguration) -> None:
+            await permissions.ask_for(needs(of))
+
+        follow(path, operator, configuration, about=_own_pod(identity), applied=ask_anew)
     return operator
+
+
+def follow(
+    path: str,
+    operator: Operator,
+    configuration: OperatorConfiguration,
+    *,
+    about: EventTarget | None = None,
+    applied: Callable[[OperatorConfiguration], Awaitable[None]] | None = None,
+) -> None:
+    """Let the operator follow its configuration file while it runs."""
+    from grove.cli.reloading import ConfigurationFile
+
+    file = ConfigurationFile(path, operator, configuration, about=about, applied=applied)
+    operator.manager.add_service("configuration", file.run)
+
+
+def _own_pod(identity: Identity) -> EventTarget | None:
+    """What events about the operator itself are about; None outside of a cluster."""
+    if not os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return None
+    return EventTarget(kinds.PODS, Key(identity.namespace, identity.name), "")
 
 
 def written(scheduling: Scheduling) -> list[Resource]:
@@ -173,6 +248,11 @@ class Permissions:
         self._client = client
         self._needs = needs
         self._denied: list[Need] = []
+
+    async def ask_for(self, needs: list[Need]) -> None:
+        """From now on this is needed."""
+        self._needs, self._denied = needs, []
+        await self.ask()
 
     async def ask(self) -> None:
         """Ask the API server, and log when the answer is another one."""

@@ -58,8 +58,14 @@ def needed(
     *,
     namespace: str,
     observed: Iterable[Resource] = (),
+    only: str = "",
 ) -> list[Need]:
-    """Everything that an operator so configured does in a cluster; of `observed` it only reads."""
+    """Everything that an operator so configured does in a cluster; of `observed` it only reads.
+
+    With `only` it is the process of that backend, which makes no sets, cliques, pods or services.
+    """
+    if only:
+        return _needed_by_backend(configuration, scheduler_objects, observed, namespace)
     verbs: list[tuple[Resource, Sequence[str]]] = [
         (kinds.CLIQUESETS, (*_READ, "get", "patch")),
         (kinds.CLIQUES, _OWN),
@@ -80,10 +86,30 @@ def needed(
     if not all(each.namespaced for each in written):
         owners.append(kinds.TOPOLOGY_BINDINGS)
     needs += [Need("update", each, "finalizers") for each in owners]
-    if configuration.leader_election.enabled:
-        where = configuration.leader_election.resource_namespace or namespace
-        needs += [Need(verb, LEASES, namespace=where) for verb in ("get", "create", "update")]
-    return needs
+    return [*needs, *_lease_needs(configuration, namespace)]
+
+
+def _needed_by_backend(
+    configuration: OperatorConfiguration,
+    written: Iterable[Resource],
+    observed: Iterable[Resource],
+    namespace: str,
+) -> list[Need]:
+    read = (kinds.CLIQUESETS, kinds.CLIQUES, kinds.TOPOLOGY_BINDINGS, kinds.PODS, kinds.SERVICES)
+    objects = [each for each in written if each.namespaced]
+    verbs: list[tuple[Resource, Sequence[str]]] = [(each, _READ) for each in (*read, *observed)]
+    verbs += [(kinds.GANGS, (*_READ, "get", "patch")), (EVENTS, ("create", "patch"))]
+    verbs += [(each, _OWN) for each in objects]
+    needs = [Need(verb, each) for each, listed in verbs for verb in listed]
+    needs += [Need("patch", kinds.GANGS, "status"), Need("update", kinds.GANGS, "finalizers")]
+    return [*needs, *_lease_needs(configuration, namespace)]
+
+
+def _lease_needs(configuration: OperatorConfiguration, namespace: str) -> list[Need]:
+    if not configuration.leader_election.enabled:
+        return []
+    where = configuration.leader_election.resource_namespace or namespace
+    return [Need(verb, LEASES, namespace=where) for verb in ("get", "create", "update")]
 
 
 async def missing(client: Client, needs: Sequence[Need]) -> list[Need]:

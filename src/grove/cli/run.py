@@ -23,7 +23,8 @@ def run(
 ) -> None:
     """Run the operator until it is told to stop.
 
-    Serves every namespace. SIGTERM and SIGINT end it in order: work is finished, the lease is given back.
+    Serves every namespace. A change of the configuration file enables and disables schedulers without a
+    restart. SIGTERM and SIGINT end it in order: work is finished, the lease is given back.
     """
     from grove.cli.loop import run_loop
     from grove.cli.operating import configuration_from, serve, warnings_about
@@ -35,4 +36,4 @@ def run(
     logs.configure(
         level=configuration.log_level, format="json" if configuration.log_format == "json" else "text"
     )
-    run_loop(serve(kubeconfig, context, configuration, namespace))
+    run_loop(serve(kubeconfig, context, configuration, namespace, path=config))

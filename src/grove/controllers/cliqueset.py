@@ -26,7 +26,7 @@ from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children
 from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status
 from grove.plan.gangs import topology_name
 from grove.plan.moves import backend_of, stays
-from grove.plan.support import notices, outdated, unsupported
+from grove.plan.support import notices, outdated, unattended, unsupported
 from grove.plan.topology import levels_condition, unmet_requirements
 from grove.runtime.outcome import DONE, After, Outcome
 
@@ -130,6 +130,7 @@ class CliqueSetReconciler:
             seen.topology if self._topology_aware else None,
             verdict.backend.name,
             self.held(seen, verdict.backend.name),
+            self.shell.scheduling.external,
         )
         plan = plan_children(observed, self._settled.get(key, Settled()))
         self._settled[key] = plan.settled
@@ -163,7 +164,11 @@ class CliqueSetReconciler:
             seen.gangs,
             refused=verdict.refused,
             refusal=verdict.refusal,
-            notices=[*notices(cliqueset), *outdated(cliqueset, seen.cliques.values())],
+            notices=[
+                *notices(cliqueset),
+                *outdated(cliqueset, seen.cliques.values()),
+                *unattended(seen.gangs.values()),
+            ],
             topology=verdict.topology,
         )
         status = desired_cliqueset_status(cliqueset, facts, now=self.shell.clock.now())

@@ -54,7 +54,7 @@ class Scheduling:
         self.registry = registry
         #: The backend whose gangs alone concern this process; blank for the operator.
         self.only = only
-        #: The backends that have a process of their own.
+        #: The backends that have a process of their own, as the configuration says.
         self.external = external
         self.observation = observation
         observation.concluding(self._preconditions)
@@ -106,11 +106,13 @@ class Scheduling:
     def acts_on(self, gang: PodGang) -> bool:
         """Whether this process writes the gang's scheduler objects, references and status.
 
-        Exactly one does: the operator, unless the configuration leaves the backend to a process of its own.
+        The gang itself says so, and only the operator writes that: whatever the processes believe about the
+        configuration, there is one writer.
         """
-        name = gang.labels.get(labels.SCHEDULER_BACKEND, "")
-        outside = name in self.external
-        return (name == self.only and outside) if self.only else not outside
+        outside = labels.EXTERNAL_BACKEND in gang.annotations
+        if self.only:
+            return outside and gang.labels.get(labels.SCHEDULER_BACKEND) == self.only
+        return not outside
 
     async def reconfigure(
         self, registry: Registry, configs: Mapping[str, Mapping[str, Any]], external: frozenset[str]

@@ -37,6 +37,8 @@ class Observed:
     backend: str = ""
     #: The gangs that stay with another backend for now, and with which: see `plan.moves`.
     held: Mapping[str, str] = field(default_factory=dict)
+    #: The backends that a process of their own acts for.
+    external: frozenset[str] = frozenset()
 
     def existing(self, resource: Resource) -> Mapping[str, Object]:
         """The children of one kind."""
@@ -157,6 +159,7 @@ def _fingerprint(seen: Observed) -> object:
         tuple(sorted(cliqueset.annotations.items())),
         seen.backend,
         tuple(sorted(seen.held.items())),
+        seen.external,
         (topology.uid, topology.metadata.generation) if topology is not None else None,
     )
 
@@ -189,7 +192,8 @@ def _desired(seen: Observed, place: Place) -> Manifest:
         return desired_clique(cliqueset, replica, place.template)
     if place.resource == kinds.GANGS:
         backend = seen.held.get(names.base_gang(cliqueset.name, replica), seen.backend)
-        return desired_gang(cliqueset, replica, backend=backend, topology=seen.topology)
+        outside = backend in seen.external
+        return desired_gang(cliqueset, replica, backend=backend, external=outside, topology=seen.topology)
     return desired_service(cliqueset, replica)
 
 

@@ -14,7 +14,12 @@ _PRIVATE_PREFIXES = (labels.GROVE_PREFIX, "kubectl.kubernetes.io/")
 
 
 def desired_gang(
-    cliqueset: PodCliqueSet, replica: int, *, backend: str, topology: ClusterTopologyBinding | None = None
+    cliqueset: PodCliqueSet,
+    replica: int,
+    *,
+    backend: str,
+    external: bool = False,
+    topology: ClusterTopologyBinding | None = None,
 ) -> Manifest:
     """The base gang of one replica, as it is born: its podgroups listed, no pod referenced yet."""
     name = names.base_gang(cliqueset.name, replica)
@@ -48,6 +53,7 @@ def desired_gang(
             "annotations": {
                 **_mirrored(cliqueset.annotations),
                 labels.TOPOLOGY_NAME: topology.name if topology is not None and packed else None,
+                labels.EXTERNAL_BACKEND: "true" if external else None,
             },
             "ownerReferences": [owner_reference(cliqueset, kinds.CLIQUESETS.gvk)],
         },

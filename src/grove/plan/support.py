@@ -5,8 +5,10 @@ A set that needs them is refused whole with the field named, rather than run wit
 
 from collections.abc import Iterable
 
+from grove.api import conditions, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import ANY_ORDER, PodCliqueSet
+from grove.api.gang import PodGang
 from grove.errors import FieldError
 
 
@@ -45,6 +47,23 @@ def outdated(cliqueset: PodCliqueSet, cliques: Iterable[PodClique]) -> list[Fiel
     field = "spec.template.cliques"
     return [
         FieldError(field, f"{old} pods run an older template; a pod takes the new one when it is deleted")
+    ]
+
+
+def unattended(gangs: Iterable[PodGang]) -> list[FieldError]:
+    """Gangs that are left to a process of their own backend, which has not looked at them yet."""
+    waiting: dict[str, list[str]] = {}
+    for gang in gangs:
+        told = {condition.type for condition in gang.status.conditions}
+        if labels.EXTERNAL_BACKEND in gang.annotations and conditions.SCHEDULED not in told:
+            waiting.setdefault(gang.labels.get(labels.SCHEDULER_BACKEND, ""), []).append(gang.name)
+    return [
+        FieldError(
+            "",
+            f"{len(names)} gangs (the first is {min(names)}) wait for the process of their backend; does "
+            f"`grove backend run {backend}` run?",
+        )
+        for backend, names in sorted(waiting.items())
     ]
 
 

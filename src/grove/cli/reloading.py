@@ -1,0 +1,103 @@
+"""Follow the configuration file: backends are enabled and disabled without a restart.
+
+The file is read again from time to time rather than watched, because a mounted ConfigMap changes by swapping
+links underneath it. A configuration that is wrong is refused as a whole, in one sentence, and the old one
+stays in force until the file is mended. Only `scheduler` takes effect at once; the rest needs a restart, and
+that is said.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from grove.api.config import OperatorConfiguration
+from grove.assembly import Operator
+from grove.cli.operating import configuration_from
+from grove.controllers import events
+from grove.errors import InvalidConfiguration
+from grove.runtime.events import EventTarget
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 5.0
+
+
+class ConfigurationFile:
+    """The file that an operator was started with, and what is in force of it."""
+
+    def __init__(
+        self,
+        path: str,
+        operator: Operator,
+        configuration: OperatorConfiguration,
+        *,
+        about: EventTarget | None = None,
+        applied: Callable[[OperatorConfiguration], Awaitable[None]] | None = None,
+    ) -> None:
+        self.in_force = configuration
+        self._path = path
+        self._operator = operator
+        #: What events are about: the operator's own pod; None outside of a cluster, where the log must do.
+        self._about = about
+        self._applied = applied
+        self._seen = self._text()
+        self._outcomes = operator.metrics.counter(
+            "grove_configuration_changes_total",
+            "Changes of the configuration file while the operator ran, by what became of them.",
+            ("outcome",),
+        )
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.look()
+
+    async def look(self) -> None:
+        """Read the file; if it has changed, bring it into force or say why not."""
+        text = self._text()
+        if text == self._seen:
+            return
+        self._seen = text
+        try:
+            await self._apply(configuration_from(self._path))
+        except InvalidConfiguration as refusal:
+            self._outcomes.labels("refused").inc()
+            log.error(
+                "the new configuration is refused; the old one stays in force", extra={"error": str(refusal)}
+            )
+            if self._about is not None:
+                self._operator.recorder.send(events.configuration_refused(self._about, str(refusal)))
+
+    async def _apply(self, configuration: OperatorConfiguration) -> None:
+        later = [name for name in _differing(self.in_force, configuration) if name != "scheduler"]
+        if later:
+            log.warning("takes effect after a restart", extra={"fields": later})
+        if configuration.scheduler != self.in_force.scheduler:
+            await self._operator.reconfigure(configuration)
+            if self._applied is not None:
+                await self._applied(configuration)
+            enabled = ", ".join(each.name for each in self._operator.scheduling.registry.enabled)
+            log.info("the new configuration is in force", extra={"backends": enabled})
+            if self._about is not None:
+                told = f"the new configuration is in force; enabled are {enabled}"
+                self._operator.recorder.send(events.configuration_applied(self._about, told))
+        self._outcomes.labels("applied").inc()
+        self.in_force = configuration
+
+    def _text(self) -> str | None:
+        """What the file holds; None while it cannot be read, which is a change like any other."""
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            return Path(self._path).read_text(encoding="utf-8")
+        return None
+
+
+def _differing(old: OperatorConfiguration, new: OperatorConfiguration) -> list[str]:
+    """The sections in which two configurations differ, as they are called in the file."""
+    before, after = msgspec.to_builtins(old), msgspec.to_builtins(new)
+    return [name for name in after if before.get(name) != after[name]]
