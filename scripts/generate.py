@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from scripts import agreement  # noqa: E402
+from scripts import agreement, matrix  # noqa: E402
 
 from grove.api import crd_files, reference  # noqa: E402 - the checkout need not be installed
 from grove.embedded import deviations  # noqa: E402
@@ -25,6 +25,7 @@ GENERATORS: Sequence[Generator] = (
     ("docs/reference", reference.files, "*.md"),
     ("docs/reference", deviations.files, "*.md"),
     ("docs/reference", agreement.files, "*.md"),
+    ("docs/reference", matrix.files, "*.md"),
 )
 
 
