@@ -107,7 +107,7 @@ class Scene:
             for pod in self.ledger.all(kinds.PODS)
             if (not gang or pod["metadata"]["labels"].get(labels.POD_GANG) == gang)
             and not pod["metadata"].get("deletionTimestamp")
-            and not _holds_a_place(pod)
+            and not holds_a_place(pod)
         ]
 
     def bound(self, gang: str = "") -> int:
@@ -164,7 +164,7 @@ class Scene:
         return "\n".join(lines)
 
 
-def _holds_a_place(pod: Manifest) -> bool:
+def holds_a_place(pod: Manifest) -> bool:
     """Whether a pod is YuniKorn's own, which keeps the place of one of ours."""
     marks = pod["metadata"].get("annotations") or {}
     return marks.get("internal.yunikorn.apache.org/placeholder") == "true"

@@ -270,7 +270,8 @@ def test_without_a_rack_that_fits_nobody_is_bound_and_each_rack_is_counted() -> 
         assert bound(server) == {}
         assert scheduled_condition(server, "gang-leader-0")["message"].startswith(
             "no candidate topology nodes can accommodate job, desiredOfferSlot: 4, topology topologyNode "
-            "RackLayer/r1: 3;topology topologyNode RackLayer/r2: 3, 0/2 nodes"
+            "RackLayer/r1: 3;topology topologyNode RackLayer/r2: 3, 0/2 nodes are available: 2 Insufficient "
+            "nvidia.com/gpu."
         )
         await add(server, racked("b2", 1, "r2"))
         await passes(3)

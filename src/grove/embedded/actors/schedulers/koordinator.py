@@ -308,7 +308,7 @@ class KoordinatorScheduler:
 
     def _nodes_say(self, trying: Attempt) -> str:
         first = next((pod for leaf in trying.leaves for pod in leaf.pods), None)
-        return self._desk.ledger.diagnose(first.shape).text if first is not None else ""
+        return self._desk.ledger.overfull(first.shape).text if first is not None else ""
 
     def _outcome(self, trying: Attempt, verdict: Verdict) -> Outcome:
         if verdict.shortage is not None:

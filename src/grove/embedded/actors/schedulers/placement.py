@@ -129,6 +129,18 @@ class Ledger:
         """Moves whenever the free amounts of the node change."""
         return self._stamp.get(node, 0)
 
+    def overfull(self, shape: PodShape) -> Diagnosis:
+        """Why no node takes one more of the shape, after each took as many as it can."""
+        said = self.diagnose(shape)
+        reasons = Counter(said.reasons)
+        for node in self.candidates(shape):
+            if self.fits(shape, node.name):
+                free = self._free[node.name]
+                rooms = [(free.get(name, 0) // value, name) for name, value in shape.requests if value]
+                scarce = min(rooms, default=(0, "pods"))[1]
+                reasons[TOO_MANY_PODS if scarce == "pods" else f"Insufficient {scarce}"] += 1
+        return Diagnosis(said.nodes, reasons, said.hopeless)
+
     def diagnose(self, shape: PodShape, within: Collection[str] | None = None) -> Diagnosis:
         """Why the shape fits nowhere now; nodes outside `within` are not asked."""
         reasons: Counter[str] = Counter()
