@@ -6,6 +6,7 @@
     │   ├── InvalidInput           a manifest is wrong; names the field
     │   ├── Unsupported            the scheduler cannot express what the gang asks
     │   └── KubeconfigError        no usable kubeconfig; names the file and the field
+    ├── BackendFailed              a defect of a scheduler backend; the gang stays, says so and is tried again
     ├── Waiting                    not an error of ours: something must appear first (precondition missing)
     └── ApiError                   the API server said no; carries its Status
         ├── BadRequest (400)  Unauthorized (401)  Forbidden (403)  NotFound (404)
@@ -74,6 +75,16 @@ class Waiting(GroveError):
     """Something that must exist first is not there yet; its appearance wakes us."""
 
     code = "ERR_WAITING"
+
+
+class BackendFailed(GroveError):
+    """A scheduler backend did something that no backend may: a defect, most likely of a third party's."""
+
+    code = "ERR_BACKEND_FAILED"
+
+    def __init__(self, backend: str, defect: Exception) -> None:
+        text = " ".join(str(defect).split())
+        super().__init__(f"scheduler backend {backend} failed with a defect: {type(defect).__name__}: {text}")
 
 
 class ApiError(GroveError):

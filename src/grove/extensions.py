@@ -18,7 +18,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from grove.api.config import Scheduler
-from grove.backends.base import Backend
+from grove.backends.base import Backend, Context
 from grove.backends.registry import BUILT_INS, Registry
 from grove.errors import InvalidConfiguration
 from grove.meta import Manifest
@@ -160,7 +160,19 @@ def _problem(name: str, backend: object) -> str:
         matches = getattr(backend, "matches")(scheduler)  # noqa: B009 - checked above, not typed
     except Exception as error:
         return f"fails when it is asked about its own schedulerName {scheduler!r}: {_said(error)}"
-    return "" if matches else f"does not match its own schedulerName {scheduler!r}"
+    if not matches:
+        return f"does not match its own schedulerName {scheduler!r}"
+    return _fails_at_rest(backend)
+
+
+def _fails_at_rest(backend: object) -> str:
+    """What every process asks of a backend at its start must not fail on any cluster."""
+    for method in ("capabilities", "resources", "preconditions"):
+        try:
+            list(getattr(backend, method)(Context()))
+        except Exception as error:
+            return f"fails when it is asked for its {method} on an empty cluster: {_said(error)}"
+    return ""
 
 
 def _refused(extension: Extension, why: str) -> Extension:

@@ -168,3 +168,11 @@ def test_an_unknown_profile_says_which_installed_ones_could_not_be_asked(site: P
         InvalidConfiguration, match=r"'acme-scheduler' is no scheduler backend; .*; not usable: acme-grove"
     ):
         registry_for(load(CONFIGURATION % "acme-scheduler").scheduler)
+
+
+def test_a_backend_that_cannot_be_asked_on_an_empty_cluster_is_refused(site: Path) -> None:
+    body = "def resources(self, context): return [context.cluster.served['acme/v1']]"
+    install(site, "acme-grove", backend_source("acme", body=body), points={"acme": "acme_grove:Backend"})
+    (offered,) = installed()
+    want = "fails when it is asked for its resources on an empty cluster: KeyError: 'acme/v1'"
+    assert offered.problem.endswith(want)

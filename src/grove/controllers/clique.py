@@ -14,6 +14,7 @@ from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_tex
 from grove.controllers.attempts import leftovers
 from grove.controllers.gang import PODS_BY_GANG
 from grove.controllers.shell import Shell
+from grove.errors import BackendFailed, GroveError
 from grove.meta import Key, Manifest
 from grove.plan.changes import Change, Create, Delete, JsonPatch, Patch
 from grove.plan.clique_status import desired_clique_status
@@ -52,7 +53,11 @@ class CliqueReconciler:
         seen = self.observe(key)
         if seen is None:
             return DONE
-        changes = self.plan(seen)
+        try:
+            changes = self.plan(seen)
+        except BackendFailed as failure:
+            await self.report(seen, Applied(failures=[(Create(kinds.PODS, {}), failure)]))
+            raise
         if any(isinstance(change, Create) for change in changes) and not await self.shell.liveness.confirmed(
             kinds.CLIQUES, seen.clique
         ):
@@ -92,7 +97,7 @@ class CliqueReconciler:
         plan = plan_pods(clique, seen.pods, gang=gang, kept=left.kept, outlived=lost)
         changes: list[Change] = [Delete(kinds.PODS, pod.key, pod.uid) for pod in plan.delete]
         for new in plan.create:
-            pod = backend.prepare_pod(desired_pod(clique, new), gang, seen.context)
+            pod = _prepared(backend, desired_pod(clique, new), gang, seen.context)
             changes.append(Create(kinds.PODS, pod, strict=True))
         changes += self.openings(seen, gang, backend)
         return changes
@@ -149,6 +154,15 @@ class CliqueReconciler:
         if applied.refusals:
             self.shell.recorder.send(events.pods_failed(clique, failures_text(applied.refusals)))
         return reported.outcome
+
+
+def _prepared(backend: Backend, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
+    try:
+        return backend.prepare_pod(pod, gang, context)
+    except GroveError:
+        raise
+    except Exception as defect:
+        raise BackendFailed(backend.name, defect) from defect
 
 
 def _release(clique: PodClique) -> list[Change]:

@@ -19,7 +19,7 @@ from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
 from grove.controllers.gang import PODS_BY_GANG
 from grove.controllers.shell import Shell
-from grove.errors import FieldError
+from grove.errors import BackendFailed, FieldError
 from grove.meta import Condition, Key, Resource
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children
@@ -104,7 +104,11 @@ class CliqueSetReconciler:
         if selection.backend is None:
             return Verdict(None, selection.errors, conditions.BACKEND_NOT_ENABLED, topology)
         context = scheduling.context(selection.backend, cliqueset)
-        if refusals := selection.backend.validate(cliqueset, context):
+        try:
+            refusals = selection.backend.validate(cliqueset, context)
+        except Exception as defect:
+            refusals = [FieldError("", str(BackendFailed(selection.backend.name, defect)))]
+        if refusals:
             return Verdict(selection.backend, refusals, conditions.UNSUPPORTED, topology)
         return Verdict(selection.backend, topology=topology)
 

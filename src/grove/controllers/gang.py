@@ -32,7 +32,7 @@ from grove.controllers.apply import NO_BARRIER, Applied, OwnershipConflict, Reme
 from grove.controllers.attempts import due_in, next_attempt, present
 from grove.controllers.scheduling import missing_preconditions
 from grove.controllers.shell import Shell
-from grove.errors import GroveError, Terminal, Waiting
+from grove.errors import BackendFailed, GroveError, Terminal, Waiting
 from grove.meta import Condition, Key, Manifest, find_condition
 from grove.plan.changes import Apply, Change, Delete, Patch, difference, forgetting
 from grove.plan.gang_status import GangFacts, desired_gang_status
@@ -145,13 +145,16 @@ class GangReconciler:
             enabled = ", ".join(backend.name for backend in self.shell.scheduling.registry.enabled)
             why = f"{name!r}: scheduler backend is not enabled in Grove; enabled are {enabled}"
             return Forward(failure=NotEnabled(why))
-        missing = missing_preconditions(seen.backend, seen.context)
-        if missing:
-            return Forward(failure=Waiting("; ".join(missing)))
         try:
+            missing = missing_preconditions(seen.backend, seen.context)
+            if missing:
+                return Forward(failure=Waiting("; ".join(missing)))
             translation = seen.backend.translate(seen.gang, seen.context)
         except (Terminal, Waiting) as failure:
             return Forward(failure=failure)
+        except Exception as defect:
+            log.exception("scheduler backend failed", extra={"backend": seen.backend.name})
+            return Forward(failure=BackendFailed(seen.backend.name, defect))
         changes: list[Change] = []
         repairs: list[str] = []
         wanted = set()
@@ -257,7 +260,15 @@ class GangReconciler:
             placed = progress(seen.gang, seen.pods)
             verdict = Verdict.SCHEDULED if placed.complete else Verdict.WAITING
             return Reading(verdict, conditions.BACKEND_NOT_ENABLED, f"{placed.sentence}; {failure}")
-        reading = seen.backend.read(seen.gang, manifests, seen.pods, seen.context)
+        try:
+            reading = seen.backend.read(seen.gang, manifests, seen.pods, seen.context)
+        except Exception as defect:
+            # The pods are the truth in any case; only the reason is missing.
+            log.exception("scheduler backend failed", extra={"backend": seen.backend.name})
+            placed = progress(seen.gang, seen.pods)
+            verdict = Verdict.SCHEDULED if placed.complete else Verdict.WAITING
+            why = f"{placed.sentence}; {BackendFailed(seen.backend.name, defect)}"
+            reading = Reading(verdict, conditions.SYNC_FAILED, why)
         if reading.verdict is not Verdict.SCHEDULED and (short := _scaled_below_minimum(seen)):
             return Reading(Verdict.WAITING, conditions.SCALED_BELOW_MINIMUM, short)
         if failure is not None and reading.verdict is not Verdict.SCHEDULED:

@@ -16,7 +16,7 @@ from grove.api.gang import PodGang
 from grove.backends.base import Backend, Cluster, Context, Observed, Observing, Probe, Probing, TopologyAware
 from grove.backends.registry import Registry, Selection
 from grove.controllers.observation import Observation
-from grove.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, Terminal, Waiting
+from grove.errors import ApiError, BackendFailed, BadRequest, Forbidden, Invalid, NotFound, Terminal, Waiting
 from grove.kube.client import Client
 from grove.meta import Key, Manifest, Object, Resource, manifest_key, resource
 from grove.runtime.cache import Cache
@@ -159,6 +159,8 @@ class Scheduling:
             translation = backend.translate(gang, context)
         except (Terminal, Waiting):
             return False
+        except Exception as defect:
+            raise BackendFailed(backend.name, defect) from defect
         for manifest in translation.manifests:
             item = self.object(manifest)
             if item is None or item.terminating:
