@@ -30,7 +30,7 @@ def container() -> Manifest:
 def test_the_configuration_is_valid_and_every_key_is_read() -> None:
     text = (DEPLOY / "config.yaml").read_text()
     assert warnings(text) == []
-    assert load(text).scheduler.enabled_backends == ("default", "kai", "koordinator", "yunikorn")
+    assert load(text).scheduler.enabled_backends == ("default", "kai", "koordinator", "volcano", "yunikorn")
 
 
 def test_replicas_elect_a_leader() -> None:

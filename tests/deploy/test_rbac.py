@@ -66,7 +66,7 @@ def configuration() -> OperatorConfiguration:
 
 
 def options(minor: str) -> WorldOptions:
-    others = ("koordinator", "yunikorn")
+    others = ("koordinator", "volcano", "yunikorn")
     return WorldOptions(
         kubernetes=minor,
         kai=True,
@@ -137,7 +137,9 @@ def test_the_roles_grant_exactly_what_the_operator_asks_for() -> None:
 
 
 @pytest.mark.parametrize("minor", MINORS)
-@pytest.mark.parametrize("scheduler", ["default-scheduler", "kai-scheduler", "koord-scheduler", "yunikorn"])
+@pytest.mark.parametrize(
+    "scheduler", ["default-scheduler", "kai-scheduler", "koord-scheduler", "volcano", "yunikorn"]
+)
 def test_an_operator_with_these_roles_does_its_whole_work_unrefused(minor: str, scheduler: str) -> None:
     async def story(world: World) -> None:
         await install(world)

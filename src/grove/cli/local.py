@@ -43,6 +43,7 @@ scheduler:
     - name: kai-scheduler
     - name: koord-scheduler
       config: {{networkTopologyEnabled: true}}
+    - name: volcano
     - name: yunikorn
   defaultProfileName: default-scheduler
 """
