@@ -25,6 +25,7 @@ CLUSTER_SCOPED = {
     "customresourcedefinitions",
     "queues",
     "topologies",
+    "hypernodes",
     "clusternetworktopologies",
     "priorityclasses",
 }
@@ -41,6 +42,7 @@ KINDS = {
     "compositepodgroups": "CompositePodGroup",
     "queues": "Queue",
     "topologies": "Topology",
+    "hypernodes": "HyperNode",
     "clusternetworktopologies": "ClusterNetworkTopology",
     "customresourcedefinitions": "CustomResourceDefinition",
     "leases": "Lease",

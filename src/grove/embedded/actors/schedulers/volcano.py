@@ -193,6 +193,8 @@ class VolcanoScheduler:
         return (key_of(pod)[0], name) if name else None
 
     def _is_news(self, old: Manifest | None, new: Manifest) -> bool:
+        if node_of(new):
+            return False
         if old is None or old["spec"] != new["spec"]:
             return True
         meta, before = new["metadata"], old["metadata"]
