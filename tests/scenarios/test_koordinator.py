@@ -209,9 +209,36 @@ def test_podgroups_that_are_deleted_under_a_running_gang_come_back_and_what_that
         await until_reason(world, "train-0", "Scheduled", "WaitingForScheduler")
         await world.settle()
         told = await world.condition("train-0", "Scheduled")
-        assert "2 of 3 pods placed; koord-scheduler does not count the pods that run" in told["message"]
+        assert "2 of 3 pods placed; koord-scheduler does not count all of its pods" in told["message"]
 
     run_world(story, STAGE.options)
+
+
+def test_podgroups_that_are_deleted_under_a_waiting_gang_wedge_it_and_it_says_how_to_go_on() -> None:
+    async def story(world: World) -> None:
+        await world.apply(STAGE.cliqueset(cliques=[gpu_role("worker", 5)]))
+        await until_reason(world, "train-0", "Scheduled", "Unschedulable")
+        await world.settle()
+        for pod in await world.pods():
+            # As if koord-scheduler had never come to say something on them.
+            await world.user.merge_patch(
+                kinds.PODS, pod_key(pod), {"status": {"conditions": None}}, subresource="status"
+            )
+        await world.user.delete(KOORDINATOR_PODGROUPS, Key("default", "train-0-worker"))
+        await world.settle()
+        told = await world.condition("train-0", "Scheduled")
+        assert "0 of 5 pods placed; koord-scheduler does not count all of its pods" in told["message"]
+        # New pods are seen when they come, so they are the other way out.
+        for pod in await world.pods():
+            await world.user.delete(kinds.PODS, pod_key(pod))
+        await world.add_node("more")
+        await until_running(world, "train-0")
+
+    run_world(story, STAGE.options)
+
+
+def pod_key(pod: Manifest) -> Key:
+    return Key("default", pod["metadata"]["name"])
 
 
 def test_a_minimum_edited_by_hand_is_put_back() -> None:

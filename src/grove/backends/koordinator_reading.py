@@ -27,8 +27,6 @@ _PLACES = re.compile(r"desiredOfferSlot: (?P<wanted>\d+), (?P<places>.*)", re.DO
 _PLACE = re.compile(r"topology topologyNode (?P<name>[^;,:]+): (?P<room>\d+)")
 _NODES = re.compile(r"\d+/\d+ nodes are available: .*", re.DOTALL)
 _NO_PLACES: Final = "no candidate topology nodes can accommodate job"
-#: Phases of a PodGroup whose members Koordinator does not see.
-_IDLE: Final = ("", "Pending")
 
 
 def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], gate: str) -> Reading:
@@ -100,13 +98,14 @@ def _places(words: str) -> str:
 def _silent(objects: Sequence[Manifest], seen: Progress) -> Reading:
     """Nobody has said anything; Koordinator never explains why it does not even try a gang."""
     waiting = seen.waiting()
-    phases = [_phase(each) for each in objects]
-    if phases and not any(phases):
+    phases = {_phase(each) for each in objects}
+    if phases == {""}:
         why = "its PodGroups have no status: does koord-scheduler run?"
-    elif seen.placed and phases and all(phase in _IDLE for phase in phases):
+    elif "Pending" in phases or "" in phases:
+        # For a moment this is so with every gang; with one whose PodGroups were made anew it stays.
         why = (
-            "koord-scheduler does not count the pods that run, because the PodGroups were deleted and made "
-            "anew meanwhile; restart koord-scheduler"
+            "koord-scheduler does not count all of its pods; if that stays, its PodGroups were deleted and "
+            "made anew: restart koord-scheduler"
         )
     else:
         return waiting
