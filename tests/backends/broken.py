@@ -11,12 +11,13 @@ from grove.backends.base import (
     Context,
     Fidelity,
     Loss,
+    Observed,
     Precondition,
     Reading,
     Translation,
     Verdict,
 )
-from grove.backends.kai import POD_GROUP_ANNOTATION, KaiBackend
+from grove.backends.kai import POD_GROUP_ANNOTATION, PODGROUPS, KaiBackend
 from grove.errors import FieldError, Unsupported
 from grove.meta import Manifest, Resource
 
@@ -386,3 +387,26 @@ class Hallucinates(Broken):
 class AcceptsSets(IgnoresRequired):
     def validate(self, cliqueset: PodCliqueSet, context: Context) -> Sequence[FieldError]:
         return ()
+
+
+class HoldsAll(Broken):
+    """Waits for the gang to be placed before it lets it be placed."""
+
+    def holds_back(self, pod: Pod, gang: PodGang) -> bool:
+        return not gang.status.conditions
+
+
+class HoldsForever(Broken):
+    def holds_back(self, pod: Pod, gang: PodGang) -> bool:
+        index = int(pod.labels["grove.io/podclique-pod-index"])
+        return any(index >= each.min_replicas for each in gang.spec.podgroups if each.name in pod.name)
+
+
+class LooksAnywhere(Broken):
+    def observes(self, context: Context) -> Sequence[Observed]:
+        return [Observed(PODGROUPS)] if context.cluster.served["scheduling.run.ai/v2"] else []
+
+
+class ForgetsLevels(Broken):
+    def levels_of(self, manifest: Manifest) -> tuple[str, ...]:
+        return super().levels_of(manifest)[:1]

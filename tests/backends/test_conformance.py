@@ -4,6 +4,8 @@ A backend's kit (its clusters, how to read minima off its objects) is `grove.tes
 `grove backend check <name>` runs the same.
 """
 
+from grove.backends.registry import BUILT_INS
+from grove.testing.conformance import BackendConformance
 from grove.testing.kits import default, kai, koordinator, volcano, yunikorn
 
 
@@ -25,3 +27,9 @@ class TestVolcano(volcano.Conformance):
 
 class TestYuniKorn(yunikorn.Conformance):
     pass
+
+
+def test_every_built_in_is_held_to_the_rules_here() -> None:
+    kits = [each for each in globals().values() if isinstance(each, type) and each is not BackendConformance]
+    held = {kit.backend.name for kit in kits if issubclass(kit, BackendConformance)}
+    assert held == set(BUILT_INS)

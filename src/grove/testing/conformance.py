@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from grove.testing.rules.honesty import HonestyRules
 from grove.testing.rules.objects import ObjectRules
+from grove.testing.rules.options import OptionRules
 from grove.testing.rules.pods import PodRules
 from grove.testing.rules.reading import ReadingRules
 from grove.testing.rules.subject import SAMPLES
@@ -30,7 +31,7 @@ from grove.testing.rules.surroundings import SurroundingsRules
 __all__ = ["SAMPLES", "BackendConformance", "RuleVerdict", "verdicts"]
 
 
-class BackendConformance(ObjectRules, HonestyRules, PodRules, ReadingRules, SurroundingsRules):
+class BackendConformance(ObjectRules, HonestyRules, PodRules, ReadingRules, SurroundingsRules, OptionRules):
     """Inherit, set `backend`, and run pytest."""
 
 
