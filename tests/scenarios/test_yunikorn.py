@@ -20,8 +20,10 @@ from tests.scenarios.stories import (
 from grove.api import kinds
 from grove.api.config import load
 from grove.embedded.actors.schedulers.yunikorn_install import configuration
+from grove.embedded.faults import Fault
 from grove.meta import Manifest, resource
-from grove.testing.world import PLACEHOLDER, World, WorldOptions, run_world
+from grove.testing.portrait import Guard
+from grove.testing.world import OPERATOR, PLACEHOLDER, World, WorldOptions, run_world
 
 STAGE = STAGES["yunikorn"]
 CONFIG_MAPS = resource("", "v1", "ConfigMap")
@@ -41,9 +43,10 @@ def given(config: str) -> WorldOptions:
     return replace(STAGE.options, configuration=load(text))
 
 
-def crowded(workers: int = 5, **fields: object) -> Manifest:
+def crowded(workers: int = 5, *, queue: str = "") -> Manifest:
     """A gang that takes one whole node for each pod; the cluster has four."""
-    return STAGE.cliqueset(cliques=[gpu_role("worker", workers)], **fields)
+    marks = {QUEUE: queue} if queue else {}
+    return STAGE.cliqueset(cliques=[gpu_role("worker", workers)], labels=marks)
 
 
 async def places(world: World) -> list[Manifest]:
@@ -155,7 +158,7 @@ def test_what_one_gang_held_is_free_for_another_when_yunikorn_gives_up() -> None
 def test_a_gang_that_is_rejected_again_and_again_is_tried_ever_less_often() -> None:
     async def story(world: World) -> None:
         await set_queues(world, '{name: small, resources: {max: {nvidia.com/gpu: "8"}}}')
-        await world.apply(crowded(2, labels={QUEUE: "root.small"}))
+        await world.apply(crowded(2, queue="root.small"))
         told = await until_reason(world, "train-0", "Scheduled", "ApplicationRejected")
         assert "queue root.small cannot fit application train-0-" in told["message"]
         await pass_time(600)
@@ -249,13 +252,47 @@ def test_an_operator_that_dies_while_an_attempt_ends_finishes_the_change(moment:
     run_world(story, given("placeholderTimeoutSeconds: 30"))
 
 
+@pytest.mark.parametrize("reached", [False, True], ids=["before it took effect", "after it took effect"])
+@pytest.mark.parametrize("number", range(12, 60, 3))
+def test_dying_at_a_write_between_two_attempts_changes_nothing_in_the_end(number: int, reached: bool) -> None:
+    async def story(world: World) -> None:
+        guard = Guard(world.cluster)
+        world.cluster.faults.add(
+            Fault("lose", verb="write", user=OPERATOR.name, skip=number - 1, times=1, after=reached)
+        )
+        await world.start_operator(dies_with_a_request=True)
+        await world.apply(crowded())
+        await pass_time(40)
+        await revive(world)
+        await pass_time(10)
+        await world.add_node("more")
+        await pass_time(10)
+        await revive(world)
+        await until_running(world, "train-0", seconds=120)
+        await world.settle()
+        assert len(await world.pods()) == 5
+        assert len(await applications(world)) == 1
+        assert await places(world) == []
+        assert guard.broken == []
+
+    run_world(story, given("placeholderTimeoutSeconds: 30"), operator=False)
+
+
+async def revive(world: World) -> None:
+    """Start an operator again that died."""
+    if world.operator_died:
+        await world.kill_operator()
+        world.cluster.faults.clear()
+        await world.start_operator()
+
+
 # Queues and time ----------------------------------------------------------------------------------
 
 
 def test_a_queue_that_is_missing_is_waited_for_and_its_coming_sets_the_gang_free() -> None:
     async def story(world: World) -> None:
         await set_queues(world, "{name: serving}")
-        await world.apply(crowded(2, labels={QUEUE: "root.research"}))
+        await world.apply(crowded(2, queue="root.research"))
         told = await until_reason(world, "train-0", "Scheduled", "PreconditionMissing")
         assert "waits for the YuniKorn queue 'root.research'" in told["message"]
         assert await bound(world) == 0
@@ -270,7 +307,7 @@ def test_gates_that_stay_closed_longer_than_the_timeout_cost_the_gang_nothing() 
     """YuniKorn counts from the pods' creation: it would give the places back at once and start a part."""
 
     async def story(world: World) -> None:
-        await world.apply(crowded(labels={QUEUE: "root.research"}))
+        await world.apply(crowded(queue="root.research"))
         await world.settle()
         assert len(await world.pods()) == 5
         await pass_time(600)
@@ -294,7 +331,7 @@ def test_a_queue_that_yunikorn_ignores_is_a_loss_that_the_gang_tells() -> None:
     async def story(world: World) -> None:
         # Without a configuration of its own YuniKorn names queues after namespaces.
         await world.user.delete(CONFIG_MAPS, key("yunikorn-configs", "yunikorn"))
-        await world.apply(crowded(2, labels={QUEUE: "root.research"}))
+        await world.apply(crowded(2, queue="root.research"))
         await until_running(world, "train-0")
         told = await until_reason(world, "train-0", "TranslationLoss", "CannotExpress")
         assert "YuniKorn ignores the queue 'root.research'" in told["message"]

@@ -88,7 +88,8 @@ class Guard:
     def _look(self, before: Manifest | None, pod: Manifest) -> None:
         metadata = pod["metadata"]
         gang_name = metadata.get("labels", {}).get(labels.POD_GANG)
-        if not gang_name:
+        if not gang_name or labels.POD_CLIQUE not in metadata["labels"]:
+            # Somebody else's, or one that a scheduler made to hold a place.
             return
         gated = bool(pod["spec"].get("schedulingGates"))
         if before is None and not gated:
@@ -118,6 +119,8 @@ class Guard:
         for pod in self.cluster.api.all_of("", "pods"):
             metadata = pod["metadata"]
             if "deletionTimestamp" in metadata or pod["status"].get("phase") == "Failed":
+                continue
+            if labels.POD_CLIQUE not in metadata.get("labels", {}):
                 continue
             place = f"{metadata['namespace']}/{pod['spec'].get('hostname')}"
             if place in places and labels.POD_CLIQUE in metadata.get("labels", {}):
