@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 from grove.backends.base import Backend, Cluster, Context
 from grove.backends.volcano import VolcanoBackend
 from grove.backends.volcano_objects import GROUP_ANNOTATION, SUBGROUPS_FIELD, TIER_NAME_FIELD, TOPOLOGY_GROUP
-from grove.backends.volcano_sight import CONFIG_MAPS, HYPERNODES, PLUGIN, QUEUES
+from grove.backends.volcano_sight import CONFIG_MAPS, HYPERNODES, PLUGIN
 from grove.meta import Manifest, Resource
 from grove.testing.clusters import on
 from grove.testing.conformance import BackendConformance
@@ -21,9 +21,6 @@ VOLCANO_113: Final = Cluster(served=_SERVED)
 VOLCANO_114: Final = Cluster(served=_SERVED, fields=frozenset({SUBGROUPS_FIELD, TIER_NAME_FIELD}))
 _CONFIGURATION: Final[Manifest] = {"data": {"conf": f"tiers: [{{plugins: [{{name: {PLUGIN}}}]}}]"}}
 _INSTALLED: Final[Mapping[Resource, tuple[Manifest, ...]]] = {
-    QUEUES: tuple(
-        {"metadata": {"name": name}, "status": {"state": "Open"}} for name in ("default", "research")
-    ),
     HYPERNODES: ({"metadata": {"name": "r1"}, "spec": {"tier": 1, "tierName": "example.com/rack"}},),
     CONFIG_MAPS: (_CONFIGURATION,),
 }
