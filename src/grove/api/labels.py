@@ -18,6 +18,8 @@ SCALING_GROUP: Final = "grove.io/podcliquescalinggroup"
 SCALING_GROUP_REPLICA_INDEX: Final = "grove.io/podcliquescalinggroup-replica-index"
 POD_INDEX: Final = "grove.io/podclique-pod-index"
 POD_TEMPLATE_HASH: Final = "grove.io/pod-template-hash"
+#: On pods of podgroups that share a topology constraint, where a scheduler must see them as one group.
+TOPOLOGY_GROUP: Final = "scheduler.grove.io/topology-group"
 #: Which backend acts on a gang. The same key is the annotation by which a user chooses one.
 SCHEDULER_BACKEND: Final = "grove.io/scheduler-backend"
 #: The incumbent's label for the same purpose; written beside ours so that its dashboards keep working.

@@ -9,7 +9,7 @@ Profile config: `queue`, `networkTopology`, `schedulerConfigMap`.
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
-from grove.api import conditions
+from grove.api import conditions, labels
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
@@ -36,7 +36,6 @@ from grove.backends.volcano_objects import (
     SUBGROUPS_PATH,
     TASK_ANNOTATION,
     TIER_NAME_PATH,
-    TOPOLOGY_GROUP,
     knows_subgroups,
     knows_tiers,
     mark,
@@ -140,7 +139,7 @@ class VolcanoBackend:
         link = {GROUP_ANNOTATION: gang.name, OTHER_GROUP_ANNOTATION: gang.name}
         shared = merged_groups(gang).get(podgroup.name) if knows_subgroups(context) else None
         if shared is not None:
-            add_metadata(prepared, "labels", {TOPOLOGY_GROUP: mark(shared.name)})
+            add_metadata(prepared, "labels", {labels.TOPOLOGY_GROUP: mark(shared.name)})
         if shared is not None or not knows_subgroups(context):
             # Not elsewhere: Volcano takes pods of one task for alike and stops at the first that fails.
             link[TASK_ANNOTATION] = podgroup.name

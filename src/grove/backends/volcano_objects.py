@@ -24,8 +24,6 @@ TIER_NAME_FIELD: Final = f"podgroups.{GROUP}:{TIER_NAME_PATH}"
 GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 OTHER_GROUP_ANNOTATION: Final = "scheduling.volcano.sh/group-name"
 TASK_ANNOTATION: Final = "volcano.sh/task-spec"
-#: On pods of podgroups that share a topology constraint: what makes them one subgroup.
-TOPOLOGY_GROUP: Final = "scheduler.grove.io/topology-group"
 
 
 def knows_subgroups(context: Context) -> bool:
@@ -73,7 +71,9 @@ def _subgroups(gang: PodGang, plan: Packing) -> Manifest:
         if members:
             minimum = sum(each.min_replicas for each in members)
             policies.append(
-                _policy(group.name, TOPOLOGY_GROUP, mark(group.name), minimum, plan.groups.get(group.name))
+                _policy(
+                    group.name, labels.TOPOLOGY_GROUP, mark(group.name), minimum, plan.groups.get(group.name)
+                )
             )
     together = [each for each in gang.spec.podgroups if each.name in merged]
     return {"subGroupPolicy": policies, "minTaskMember": _minimums(together)}

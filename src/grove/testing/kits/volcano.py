@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
+from grove.api import labels
 from grove.backends.base import Backend, Cluster, Context
 from grove.backends.volcano import VolcanoBackend
-from grove.backends.volcano_objects import GROUP_ANNOTATION, SUBGROUPS_FIELD, TIER_NAME_FIELD, TOPOLOGY_GROUP
+from grove.backends.volcano_objects import GROUP_ANNOTATION, SUBGROUPS_FIELD, TIER_NAME_FIELD
 from grove.backends.volcano_sight import CONFIG_MAPS, HYPERNODES, PLUGIN
 from grove.meta import Manifest, Resource
 from grove.testing.clusters import on
@@ -43,7 +44,7 @@ class Conformance(BackendConformance):
         for each in manifests:
             for policy in each["spec"].get("subGroupPolicy", ()):
                 # A policy of several podgroups has its minimum; theirs are those of the tasks.
-                if TOPOLOGY_GROUP not in policy["matchLabelKeys"]:
+                if labels.TOPOLOGY_GROUP not in policy["matchLabelKeys"]:
                     found[policy["name"]] = policy["subGroupSize"] * policy["minSubGroups"]
             found |= each["spec"].get("minTaskMember", {})
         return found
