@@ -93,6 +93,16 @@ CASES = {
         ),
         podgroup(condition("Unschedulable", SHORT)),
     ),
+    "one short, and no node is named: the queue has no share left": Case(
+        Reading(
+            NO,
+            "Unschedulable",
+            f"0 of 4 pods placed; {SHORT}; no node is named, as when queue 'default' has no share left, which is "
+            "at most what all nodes have.",
+        ),
+        pods(last=SHORT.partition(": ")[2]),
+        podgroup(condition("Unschedulable", SHORT)),
+    ),
     "one short, by the pods alone": Case(
         Reading(NO, "Unschedulable", f"0 of 4 pods placed; {NODES}"), pods(last=NODES), podgroup()
     ),

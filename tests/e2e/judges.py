@@ -31,6 +31,8 @@ class Judge:
     packs: int = 0
     #: Whether pods beyond the minimum wait until the gang is placed.
     holds_extras: bool = True
+    #: Whether it says which resource is short when the whole cluster has too little of it.
+    names_resources: bool = True
     #: Whether its objects name the priority class.
     prioritizes: bool = True
     #: The object that tells it the topology; a new story must not meet that of the one before.
@@ -97,7 +99,9 @@ _ALL: Final = (
         packs=2,
         topologies=resource("kai.scheduler", "v1alpha1", "Topology", "topologies", namespaced=False),
     ),
-    _other("volcano", resource("scheduling.volcano.sh", "v1beta1", "PodGroup"), packs=2),
+    _other(
+        "volcano", resource("scheduling.volcano.sh", "v1beta1", "PodGroup"), packs=2, names_resources=False
+    ),
     _other(
         "koordinator",
         resource("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup"),

@@ -36,6 +36,9 @@ def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], queue:
         return seen.waiting()
     reason, text = next(_conditions(objects), ("", ""))
     words = [*([text] if text else ()), *(each for each in _pod_words(seen) if each not in text)]
+    if words == [text] and reason in _ORDINARY and _unexplained(seen):
+        why = f"queue {queue!r} has no share left, which is at most what all nodes have"
+        words.append(f"no node is named, as when {why}")
     if words:
         name = UNSCHEDULABLE if reason in _ORDINARY or not _NAME.fullmatch(reason) else reason
         return Reading(Verdict.UNSCHEDULABLE, name, "; ".join([seen.sentence, *words]) + ".")
@@ -78,6 +81,14 @@ def _pod_words(seen: Progress) -> list[str]:
         if text and "minAvailable" not in text:
             return [text]
     return []
+
+
+def _unexplained(seen: Progress) -> bool:
+    """Whether a pod that found no node merely repeats the gang: Volcano did not ask the nodes about it."""
+    told = [pod.condition("PodScheduled") for pod in seen.pending]
+    return any(
+        each is not None and each.reason == UNSCHEDULABLE and "minAvailable" in each.message for each in told
+    )
 
 
 def _phase(objects: Sequence[Manifest]) -> str:

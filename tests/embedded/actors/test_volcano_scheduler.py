@@ -122,7 +122,7 @@ def test_one_short_binds_nobody_and_says_so_as_volcano_does_and_never_takes_it_b
         last, first = scheduled_condition(server, "worker-1"), scheduled_condition(server, "leader-0")
         assert (last["reason"], last["message"]) == (
             "Unschedulable",
-            "0/2 nodes are unavailable: 2 Insufficient nvidia.com/gpu.",
+            "pod group is not ready, 4 Pending, 4 minAvailable; Pending: 1 Unschedulable, 3 Schedulable",
         )
         assert first["reason"] == "Schedulable"
         assert first["message"].endswith("once minAvailable is satisfied")

@@ -317,8 +317,15 @@ class VolcanoScheduler:
         fates |= dict.fromkeys(verdict.unfit, rules.UNSCHEDULABLE)
         spec = decision.group.get("spec") or {}
         decision.refusal = rules.gang_words(spec, decision.pods, fates, _origin(verdict))
+        free = map(self._ledger.free, self._ledger.nodes)
+        shapes = {key_of(pod): self._desk.shape(self._stored(pod)) for pod in decision.pods}
+        left = rules.share_left(free, (shapes[key] for key in trial.tried))
         for pod in waiting:
-            decision.outcome.refusals.append(self._refusal(pod, decision, trial.tried, fates, verdict))
+            key = key_of(pod)
+            if fates.get(key) == rules.UNSCHEDULABLE and not rules.has_share(shapes[key], left):
+                decision.outcome.refusals.append(Refusal(pod, rules.without_count(decision.refusal)))
+            else:
+                decision.outcome.refusals.append(self._refusal(pod, decision, trial.tried, fates, verdict))
 
     def _refusal(
         self,
@@ -334,7 +341,7 @@ class VolcanoScheduler:
                 return Refusal(pod, rules.fit_words(verdict.unfit[key]))
             case rules.SCHEDULABLE:
                 return Refusal(pod, rules.could_words(key, tried[key]), rules.SCHEDULABLE)
-        return Refusal(pod, decision.refusal)
+        return Refusal(pod, rules.without_count(decision.refusal))
 
     def _stored(self, pod: Manifest) -> Manifest:
         return self._desk.pods.get(key_of(pod)) or pod

@@ -169,6 +169,26 @@ def _task(pod: Manifest) -> str:
     return annotations_of(pod).get(TASK) or labels_of(pod).get(TASK) or ""
 
 
+def without_count(words: str) -> str:
+    """The gang's words as its pods repeat them: they do not say how many of them are concerned."""
+    return words.partition("tasks in gang unschedulable: ")[2] or words
+
+
+def share_left(free: Iterable[Mapping[str, int]], taken: Iterable[PodShape]) -> dict[str, int]:
+    """What the only queue may still use: all that the nodes have, less what the gang would have taken."""
+    left: Counter[str] = Counter()
+    for amounts in free:
+        left.update(amounts)
+    for shape in taken:
+        left.subtract(dict(shape.requests))
+    return dict(left)
+
+
+def has_share(shape: PodShape, left: Mapping[str, int]) -> bool:
+    """Whether the queue may take one more; if not, no node is asked and none is named."""
+    return all(left.get(name, 0) >= value for name, value in shape.requests)
+
+
 def fit_words(diagnosis: Diagnosis | None) -> str:
     """Why one pod found no node."""
     if diagnosis is None or not diagnosis.reasons:
