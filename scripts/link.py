@@ -5,6 +5,7 @@ pyproject.toml declares do the same offline. Without an argument the checkout an
 linked, with one the package of that folder: `python scripts/link.py examples/backend-coscheduling`.
 """
 
+import shutil
 import stat
 import sys
 import sysconfig
@@ -26,6 +27,9 @@ def link() -> None:
     """Write the path file and the launcher into the running interpreter's environment."""
     site = Path(sysconfig.get_path("purelib"))
     (site / "grove.pth").write_text(f"{ROOT / 'src'}\n")
+    for old in site.glob("grove_operator-*.dist-info"):
+        shutil.rmtree(old)
+    _tell(site, "grove-operator", _version(), {})
     launcher = Path(sysconfig.get_path("scripts")) / "grove"
     launcher.write_text(LAUNCHER.format(python=sys.executable))
     launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
@@ -37,13 +41,26 @@ def link_package(folder: Path) -> None:
     name, version = project["name"], project["version"]
     site = Path(sysconfig.get_path("purelib"))
     (site / f"{name}.pth").write_text(f"{folder.resolve() / 'src'}\n")
+    _tell(site, name, version, project.get("entry-points", {}))
+
+
+def _tell(site: Path, name: str, version: str, groups: dict[str, dict[str, str]]) -> None:
+    """Let pip and Python know that a distribution is installed, so that others may depend on it."""
     info = site / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(exist_ok=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "INSTALLER").write_text("scripts/link.py\n")
     lines = []
-    for group, points in project.get("entry-points", {}).items():
+    for group, points in groups.items():
         lines += [f"[{group}]", *(f"{point} = {value}" for point, value in points.items())]
     (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+
+
+def _version() -> str:
+    sys.path.insert(0, str(ROOT / "src"))
+    from grove import __version__
+
+    return __version__
 
 
 if __name__ == "__main__":

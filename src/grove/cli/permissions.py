@@ -96,8 +96,12 @@ def _needed_by_backend(
     namespace: str,
 ) -> list[Need]:
     read = (kinds.CLIQUESETS, kinds.CLIQUES, kinds.TOPOLOGY_BINDINGS, kinds.PODS, kinds.SERVICES)
-    objects = [each for each in written if each.namespaced]
-    verbs: list[tuple[Resource, Sequence[str]]] = [(each, _READ) for each in (*read, *observed)]
+    kinds_written = list(written)
+    objects = [each for each in kinds_written if each.namespaced]
+    # Topology objects are the operator's to write.
+    topologies = [each for each in kinds_written if not each.namespaced]
+    verbs: list[tuple[Resource, Sequence[str]]] = [(each, _READ) for each in (*read, *topologies)]
+    verbs += [(each, _READ) for each in observed if each not in kinds_written]
     verbs += [(kinds.GANGS, (*_READ, "get", "patch")), (EVENTS, ("create", "patch"))]
     verbs += [(each, _OWN) for each in objects]
     needs = [Need(verb, each) for each, listed in verbs for verb in listed]
