@@ -50,7 +50,7 @@ def identity(obj: Manifest) -> tuple[str, str]:
 def comparable(obj: Manifest) -> Manifest:
     """A rendered object without names that are made of UIDs, and without defaults that a webhook would fill in."""
     metadata = {key: value for key, value in obj["metadata"].items() if key != "name"}
-    skipped = {"podReferences", "pod-group-name", "uid"}
+    skipped = {"podReferences", "pod-group-name", "yunikorn.apache.org/app-id", "uid"}
     if obj["kind"] == "PodClique":
         skipped |= {"restartPolicy", "terminationGracePeriodSeconds"}
     found = _without({**obj, "metadata": metadata}, skipped)
