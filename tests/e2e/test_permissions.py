@@ -7,7 +7,7 @@ import copy
 import pytest
 import yaml
 from tests.e2e.conftest import Plane
-from tests.e2e.plane import CONFIGURATION, DEPLOY, SYSTEM, Act, Running, loaded, working
+from tests.e2e.plane import DEPLOY, SYSTEM, Act, Running, loaded, working
 from tests.e2e.scene import role, train
 
 from grove.api import kinds
@@ -64,11 +64,22 @@ async def operator_as(act: Act, user: str, rules: list[Manifest]) -> Running:
     connection = config.load(str(act.world.control.kubeconfig_for(user)))
     transport = HttpTransport(connection)
     reached = Reached(Client(transport, limiter=Limiter.off()), connection)
-    operator = await operator_for(reached, loaded(CONFIGURATION), namespace=SYSTEM, health=False)
+    configuration = loaded(act.world.judge.configuration)
+    operator = await operator_for(reached, configuration, namespace=SYSTEM, health=False)
     running = Running.of(operator, transport)
     act.operators.append(running)
     await working(running)
     return running
+
+
+def test_the_shipped_permissions_are_all_that_is_asked_for_with_the_scheduler_of_others(
+    other_plane: Plane,
+) -> None:
+    async def story(act: Act) -> None:
+        running = await operator_as(act, "grove-as-shipped", shipped()["rules"])
+        assert running.operator.manager.readiness.missing() == []
+
+    other_plane.play("permission", story, operator=False)
 
 
 @pytest.mark.parametrize(
