@@ -18,6 +18,7 @@ from grove.controllers import wakeups
 from grove.controllers.apply import Applier, Remembers
 from grove.controllers.clique import PODS_BY_OWNER, CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
+from grove.controllers.foreign import ForeignGangs
 from grove.controllers.gang import PODS_BY_GANG, GangReconciler
 from grove.controllers.liveness import Liveness
 from grove.controllers.observation import Observation
@@ -120,7 +121,7 @@ async def assemble(
         Story(metrics),
         clock,
     )
-    controllers = _controllers(shell, configuration, metrics, rng, only)
+    controllers = _controllers(shell, client, configuration, metrics, rng, only)
     wakeups.connect(cache, scheduling, dict(controllers))
     probes = configuration.server.health_probes
     manager = Manager(
@@ -151,7 +152,7 @@ async def _require_crds(client: Client) -> None:
 
 
 def _cache(client: Client, clock: Clock, rng: random.Random) -> Cache:
-    """One informer for each kind that we read; pods and services only where they are ours."""
+    """One informer for each kind that we read; pods only of gangs, services only where they are ours."""
     cache = Cache(client, clock, rng=rng)
     cache.add(kinds.CLIQUESETS, PodCliqueSet)
     cache.add(kinds.CLIQUES, PodClique, indexes={BY_SET: set_of})
@@ -159,7 +160,8 @@ def _cache(client: Client, clock: Clock, rng: random.Random) -> Cache:
     cache.add(
         kinds.PODS,
         Pod,
-        labels=OURS,
+        # Whoever made them: a gang of somebody else has pods of somebody else.
+        labels=labels.POD_GANG,
         indexes={PODS_BY_OWNER: owner_uids, PODS_BY_GANG: gang_of, "clique": clique_of},
     )
     cache.add(kinds.SERVICES, Service, labels=OURS, indexes={BY_SET: set_of})
@@ -189,7 +191,12 @@ def _scheduling(
 
 
 def _controllers(
-    shell: Shell, configuration: OperatorConfiguration, metrics: Metrics, rng: random.Random, only: str
+    shell: Shell,
+    client: Client,
+    configuration: OperatorConfiguration,
+    metrics: Metrics,
+    rng: random.Random,
+    only: str,
 ) -> dict[str, Controller]:
     syncs = configuration.controllers
     topology_aware = configuration.topology_aware_scheduling.enabled
@@ -199,7 +206,7 @@ def _controllers(
             syncs.pod_clique_set.concurrent_syncs,
         ),
         wakeups.CLIQUE: (CliqueReconciler(shell), syncs.pod_clique.concurrent_syncs),
-        wakeups.GANG: (GangReconciler(shell), syncs.pod_gang.concurrent_syncs),
+        wakeups.GANG: (GangReconciler(shell, ForeignGangs(shell, client)), syncs.pod_gang.concurrent_syncs),
         wakeups.TOPOLOGY: (TopologyReconciler(shell), 1),
     }
     if only:

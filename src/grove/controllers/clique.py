@@ -8,18 +8,18 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Backend, Context, HoldingBack, Incarnating
+from grove.backends.base import Backend, Context
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
 from grove.controllers.attempts import leftovers
 from grove.controllers.gang import PODS_BY_GANG
+from grove.controllers.opening import openings
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError
 from grove.meta import Key, Manifest
 from grove.plan.changes import Change, Create, Delete, JsonPatch, Patch
 from grove.plan.clique_status import desired_clique_status
 from grove.plan.conditions import timestamp
-from grove.plan.gates import gates_of, opening, releasable
 from grove.plan.moves import backend_of, stays, stranded
 from grove.plan.pods import desired_pod, plan_pods
 from grove.runtime.outcome import DONE, Outcome
@@ -99,25 +99,9 @@ class CliqueReconciler:
         for new in plan.create:
             pod = _prepared(backend, desired_pod(clique, new), gang, seen.context)
             changes.append(Create(kinds.PODS, pod, strict=True))
-        changes += self.openings(seen, gang, backend)
-        return changes
-
-    def openings(self, seen: Seen, gang: PodGang, backend: Backend) -> list[Change]:
-        """The gates that may open now."""
-        gate = backend.scheduling_gate
-        if not any(gates_of(pod, gate) for pod in seen.pods):
-            return []
-        in_place = self.shell.scheduling.in_place(gang, backend, seen.context)
-        free = releasable(seen.pods, gang=gang, clique=seen.clique.name, gate=gate, objects_in_place=in_place)
-        if isinstance(backend, HoldingBack):
-            free = [pod for pod in free if not backend.holds_back(pod, gang)]
-        if not isinstance(backend, Incarnating):
-            return [JsonPatch(kinds.PODS, pod.key, opening(pod, gate)) for pod in free]
-        changes: list[Change] = []
-        for pod in free:
-            marks = backend.renewed(pod, gang, seen.context, self.shell.clock.now())
-            operations = opening(pod, gate, labels=marks.labels, annotations=marks.annotations)
-            changes.append(JsonPatch(kinds.PODS, pod.key, operations))
+        changes += openings(
+            self.shell, seen.pods, gang=gang, clique=clique.name, backend=backend, context=seen.context
+        )
         return changes
 
     def moves(self, seen: Seen, gang: PodGang) -> bool:

@@ -65,6 +65,10 @@ def no_guarantee(gang: PodGang, why: str) -> Event:
     return Event(WARNING, "NoGangGuarantee", why, _about(kinds.GANGS, gang))
 
 
+def pods_not_prepared(gang: PodGang, why: str) -> Event:
+    return Event(WARNING, "PodsNotPrepared", why, _about(kinds.GANGS, gang))
+
+
 def backend_change_pending(gang: PodGang, message: str) -> Event:
     return Event(WARNING, "BackendChangePending", message, _about(kinds.GANGS, gang))
 

@@ -16,25 +16,31 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import (
     Backend,
-    Capability,
     Context,
-    Fidelity,
     HoldingBack,
-    Loss,
     Reading,
-    Replacing,
     Translation,
     Verdict,
 )
 from grove.backends.shape import incarnation, progress
-from grove.controllers import events
-from grove.controllers.apply import NO_BARRIER, Applied, OwnershipConflict, Remembers
+from grove.controllers import events, repair
+from grove.controllers.apply import NO_BARRIER, Applied, Remembers
 from grove.controllers.attempts import due_in, next_attempt, present
+from grove.controllers.foreign import ForeignGangs
+from grove.controllers.gang_words import (
+    NotEnabled,
+    extra_conditions,
+    reason_of,
+    scaled_below_minimum,
+    troubles,
+)
 from grove.controllers.scheduling import missing_preconditions
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError, Terminal, Waiting
 from grove.meta import Condition, Key, Manifest, find_condition
-from grove.plan.changes import Apply, Change, Delete, Patch, difference, forgetting
+from grove.plan.changes import Apply, Change, Delete, Patch
+from grove.plan.foreign import is_foreign
+from grove.plan.foreign import wanted as foreign_wanted
 from grove.plan.gang_status import GangFacts, desired_gang_status
 from grove.plan.gangs import complete, references, referencing_podgroups
 from grove.plan.moves import pending_sentence, stays
@@ -57,6 +63,13 @@ class Seen:
     pods: Sequence[Pod]
     objects: Sequence[Foreign]
 
+    @property
+    def wanted(self) -> dict[str, int]:
+        """How many pods each podgroup wants; one whose clique does not exist yet is missing here."""
+        if is_foreign(self.gang):
+            return foreign_wanted(self.gang)
+        return {clique.name: clique.spec.replicas for clique in self.cliques}
+
 
 NOTHING = Translation()
 
@@ -72,15 +85,29 @@ class Forward:
     failure: GroveError | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What went wrong on the way, for the report."""
+
+    failure: GroveError | None
+    #: What the pods of a foreign gang lack that only their creator can give them.
+    unready: tuple[str, ...] = ()
+    #: Whether a new attempt has just begun.
+    anew: bool = False
+
+
 class GangReconciler:
     """Brings one gang's scheduler objects, references and status to what they should be."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: Shell, foreign: ForeignGangs) -> None:
         self.shell = shell
+        self.foreign = foreign
         #: Replaced by the controller's own once it is wired.
         self.barrier: Remembers = NO_BARRIER
 
     async def reconcile(self, key: Key) -> Outcome:
+        if await self.adopted(key):
+            return DONE
         seen = self.observe(key)
         if seen is None:
             return DONE
@@ -92,17 +119,33 @@ class GangReconciler:
         objects = await self.shell.applier.apply(forward.changes, barrier=self.barrier, key=key)
         failure = forward.failure or next((error for _, error in objects.failures), None)
         due = due_in(seen.gang, seen.pods, seen.backend, self.shell.clock.now())
+        unready = await self.unready_guests(seen) if failure is None else ()
         referenced = None
-        if failure is None:
+        if failure is None and not unready:
             referenced = await (self.reference(seen, key) if due is None else self.try_anew(seen, key, due))
-        outcome = await self.report(
-            seen, forward, failure=failure, referenced=referenced, anew=due is not None and due <= 0
-        )
+        told = Told(failure, unready, anew=due is not None and due <= 0)
+        outcome = await self.report(seen, forward, told, referenced=referenced)
         if failure is not None:
             raise failure
+        if seen.backend is not None and is_foreign(seen.gang):
+            await self.foreign.open(seen.gang, seen.pods, seen.backend, seen.context, self.barrier)
         if due and (outcome == DONE or (isinstance(outcome, After) and outcome.seconds > due)):
             return After(due, "the gang is tried anew")
         return outcome
+
+    async def adopted(self, key: Key) -> bool:
+        """Whether a gang of somebody else has just got its backend; its change wakes us again."""
+        gang = self.shell.cache.store(PodGang).get(key)
+        if gang is None or gang.terminating or not is_foreign(gang):
+            return False
+        pods = self.shell.cache.store(Pod).index(PODS_BY_GANG, str(key))
+        return await self.foreign.adopt(gang, pods, self.barrier)
+
+    async def unready_guests(self, seen: Seen) -> tuple[str, ...]:
+        """What the pods of a foreign gang lack that we cannot give them."""
+        if seen.backend is None or not is_foreign(seen.gang):
+            return ()
+        return await self.foreign.prepare(seen.gang, seen.pods, seen.backend, seen.context, self.barrier)
 
     def observe(self, key: Key) -> Seen | None:
         cache = self.shell.cache
@@ -120,11 +163,15 @@ class GangReconciler:
             return None
         backend = self.shell.scheduling.backend_of(gang)
         if backend is None and labels.SCHEDULER_BACKEND not in gang.labels:
-            # Somebody else's gang: no backend of ours was asked to act on it.
+            # The label is on its way; until it is there nobody acts.
             return None
-        cliqueset = cache.store(PodCliqueSet).get(Key(key.namespace, gang.labels.get(labels.PART_OF, "")))
+        # What somebody else made may carry the names of our sets and cliques by chance.
+        ours = not is_foreign(gang)
+        part_of = gang.labels.get(labels.PART_OF, "") if ours else ""
+        cliqueset = cache.store(PodCliqueSet).get(Key(key.namespace, part_of))
         cliques = [
-            cache.store(PodClique).get(Key(key.namespace, group.name)) for group in gang.spec.podgroups
+            cache.store(PodClique).get(Key(key.namespace, group.name))
+            for group in (gang.spec.podgroups if ours else ())
         ]
         pods = cache.store(Pod).index(PODS_BY_GANG, str(key))
         return Seen(
@@ -164,15 +211,15 @@ class GangReconciler:
             wanted.add((resource, manifest["metadata"]["name"]))
             if there is not None and there.terminating:
                 continue
-            differing = manifest if there is None else _differing(manifest, there)
+            differing = manifest if there is None else repair.differing(manifest, there)
             if not differing:
                 continue
-            if there is not None and _must_be_replaced(seen.backend, manifest, differing):
+            if there is not None and repair.must_be_replaced(seen.backend, manifest, differing):
                 # Its going wakes the gang, which then creates it anew.
                 changes.append(Delete(resource, there.key, there.uid))
             else:
                 changes.append(Apply(resource, manifest))
-            if _initialized(seen.gang) if there is None else _taken_over(differing, there):
+            if _initialized(seen.gang) if there is None else repair.taken_over(differing, there):
                 repairs.append(f"{resource.kind} {manifest['metadata']['name']}")
         for item in seen.objects:
             resource = self.shell.scheduling.resource_of(item.manifest)
@@ -183,7 +230,7 @@ class GangReconciler:
     async def reference(self, seen: Seen, key: Key) -> Applied | None:
         """List the gang's pods once all of them exist; None while they do not."""
         found = references(seen.gang, present(seen.pods, seen.gang, seen.backend))
-        if not complete(seen.gang, found, {clique.name: clique.spec.replicas for clique in seen.cliques}):
+        if not complete(seen.gang, found, seen.wanted):
             return None
         groups = referencing_podgroups(seen.gang, found)
         if groups is None:
@@ -211,28 +258,22 @@ class GangReconciler:
     # Backward -------------------------------------------------------------------------------------
 
     async def report(
-        self,
-        seen: Seen,
-        forward: Forward,
-        *,
-        failure: GroveError | None,
-        referenced: Applied | None,
-        anew: bool,
+        self, seen: Seen, forward: Forward, told: Told, *, referenced: Applied | None
     ) -> Outcome:
         """One status write, then the events that it justifies."""
-        gang, now = seen.gang, self.shell.clock.now()
+        gang, failure, now = seen.gang, told.failure, self.shell.clock.now()
         reading = self._read(seen, failure)
         facts = GangFacts(
             # Pods without a clique only hold places; the backend reads them, nobody counts them.
             pods=[pod for pod in seen.pods if labels.POD_CLIQUE in pod.labels],
-            wanted={clique.name: clique.spec.replicas for clique in seen.cliques},
+            wanted=seen.wanted,
             initialized=referenced is not None,
             scheduled=reading.verdict is Verdict.SCHEDULED,
             reason=reading.reason,
             message=reading.message,
             placement_score=reading.placement_score,
-            extra=(*_extra(forward.translation.losses, failure), *self._pending_move(seen)),
-            troubles=_troubles(seen.cliques, failure),
+            extra=(*extra_conditions(forward.translation.losses, failure), *self._pending_move(seen)),
+            troubles=[*troubles(seen.cliques, failure), *told.unready],
         )
         version = gang.metadata.resource_version
         if referenced is not None:
@@ -240,7 +281,9 @@ class GangReconciler:
         status = desired_gang_status(gang, facts, now=now)
         # The cliques wait for Initialized before they open gates; nobody waits for the rest. What no retry
         # can mend is not looked at again, so now is the only time to say it; why an attempt ended, too.
-        urgent = anew or (referenced is not None and not _initialized(gang)) or isinstance(failure, Terminal)
+        urgent = (
+            told.anew or (referenced is not None and not _initialized(gang)) or isinstance(failure, Terminal)
+        )
         reported = await self.shell.reporter.report(
             kinds.GANGS, gang, status, barrier=self.barrier, urgent=urgent, resource_version=version
         )
@@ -248,6 +291,8 @@ class GangReconciler:
             self.shell.recorder.send(events.objects_repaired(gang, f"put back {', '.join(forward.repairs)}"))
         if failure is not None:
             self._tell_failure(seen, failure)
+        if told.unready:
+            self.shell.recorder.send(events.pods_not_prepared(gang, "; ".join(told.unready)))
         if reported.written:
             self._tell(gang, status, reading)
         return reported.outcome
@@ -269,10 +314,12 @@ class GangReconciler:
             verdict = Verdict.SCHEDULED if placed.complete else Verdict.WAITING
             why = f"{placed.sentence}; {BackendFailed(seen.backend.name, defect)}"
             reading = Reading(verdict, conditions.SYNC_FAILED, why)
-        if reading.verdict is not Verdict.SCHEDULED and (short := _scaled_below_minimum(seen)):
+        if reading.verdict is not Verdict.SCHEDULED and (
+            short := scaled_below_minimum(seen.gang, seen.cliques)
+        ):
             return Reading(Verdict.WAITING, conditions.SCALED_BELOW_MINIMUM, short)
         if failure is not None and reading.verdict is not Verdict.SCHEDULED:
-            return Reading(Verdict.WAITING, _reason(failure), str(failure))
+            return Reading(Verdict.WAITING, reason_of(failure), str(failure))
         return reading
 
     def _pending_move(self, seen: Seen) -> list[Condition]:
@@ -294,7 +341,7 @@ class GangReconciler:
     def _tell_failure(self, seen: Seen, failure: GroveError) -> None:
         name = seen.backend.name if seen.backend is not None else "none"
         self.shell.story.sync_failed(name, failure.code)
-        self.shell.recorder.send(events.translation_failed(seen.gang, _reason(failure), str(failure)))
+        self.shell.recorder.send(events.translation_failed(seen.gang, reason_of(failure), str(failure)))
 
     def _tell(self, gang: PodGang, status: Manifest, reading: Reading) -> None:
         """Events and milestones for the transitions that this status write made."""
@@ -324,22 +371,6 @@ class GangReconciler:
             recorder.send(events.gang_unschedulable(gang, reading.reason, reading.message))
 
 
-class NotEnabled(Waiting):
-    """The gang's backend is not enabled; enabling it wakes the gang."""
-
-    code = "ERR_BACKEND_NOT_ENABLED"
-
-
-def _scaled_below_minimum(seen: Seen) -> str:
-    """Which cliques somebody scaled below what the gang needs; empty when none is."""
-    least = {group.name: group.min_replicas for group in seen.gang.spec.podgroups}
-    return "; ".join(
-        f"clique {clique.name} is scaled to {clique.spec.replicas}, the gang needs {least[clique.name]}"
-        for clique in seen.cliques
-        if clique.spec.replicas < least.get(clique.name, 0)
-    )
-
-
 def _initialized(gang: PodGang) -> bool:
     condition = find_condition(gang.status.conditions, conditions.INITIALIZED)
     return condition is not None and condition.is_true
@@ -357,94 +388,3 @@ def _released(gang: PodGang, pods: Sequence[Pod], backend: Backend | None) -> bo
     if isinstance(backend, HoldingBack):
         open_ |= {pod.name for pod in pods if pod.active and backend.holds_back(pod, gang)}
     return all(each.name in open_ for group in gang.spec.podgroups for each in group.pod_references)
-
-
-def _troubles(cliques: Sequence[PodClique], failure: GroveError | None) -> list[str]:
-    """What keeps the gang from being initialised: pods that cannot be created, objects that cannot be."""
-    told = [error.description for clique in cliques for error in clique.status.last_errors]
-    return told if failure is None else [*told, str(failure)]
-
-
-def _differing(manifest: Manifest, there: Foreign) -> Manifest:
-    """How an object differs from its translation, fields that it has from an earlier one included."""
-    wanted = forgetting(manifest, there.applied.get(labels.MANAGER, {}))
-    return difference(wanted, there.manifest)
-
-
-def _taken_over(differing: Manifest, there: Foreign) -> bool:
-    """Whether somebody else wrote what differs; otherwise it is our own word that has changed."""
-    return not _all_in(differing, there.applied.get(labels.MANAGER, {}))
-
-
-def _all_in(patch: Manifest, fields: Manifest) -> bool:
-    return all(
-        name in fields and (not isinstance(value, dict) or _all_in(value, fields[name] or {}))
-        for name, value in patch.items()
-    )
-
-
-def _must_be_replaced(backend: Backend, manifest: Manifest, differing: Manifest) -> bool:
-    """Whether something differs that the API server refuses to change in place."""
-    if not isinstance(backend, Replacing):
-        return False
-    return any(_touches(differing, path.split(".")) for path in backend.immutable(manifest))
-
-
-def _touches(patch: Manifest, path: Sequence[str]) -> bool:
-    value: object = patch
-    for step in path:
-        if not isinstance(value, dict) or step not in value:
-            return False
-        value = value[step]
-    return True
-
-
-def _reason(failure: GroveError) -> str:
-    match failure:
-        case NotEnabled():
-            return conditions.BACKEND_NOT_ENABLED
-        case Waiting():
-            return conditions.PRECONDITION_MISSING
-        case OwnershipConflict():
-            return conditions.OWNERSHIP_CONFLICT
-        case Terminal():
-            return conditions.UNSUPPORTED
-        case _:
-            return conditions.SYNC_FAILED
-
-
-def _extra(losses: Sequence[Loss], failure: GroveError | None) -> tuple[Condition, ...]:
-    """What translation adds to the story: no guarantee, something lost, somebody else's field."""
-    lost = [loss for loss in losses if loss.fidelity is not Fidelity.ENFORCED]
-    extra = [
-        Condition(
-            type=conditions.GANG_GUARANTEE,
-            status="False",
-            reason=conditions.NO_GANG_API,
-            message=loss.reason,
-        )
-        for loss in lost
-        if loss.property == Capability.GANG
-    ]
-    rest = [
-        f"{loss.property} {loss.fidelity}: {loss.reason}" for loss in lost if loss.property != Capability.GANG
-    ]
-    if rest:
-        extra.append(
-            Condition(
-                type=conditions.TRANSLATION_LOSS,
-                status="True",
-                reason=conditions.CANNOT_EXPRESS,
-                message="; ".join(rest),
-            )
-        )
-    if isinstance(failure, OwnershipConflict):
-        extra.append(
-            Condition(
-                type=conditions.OWNERSHIP_CONFLICT,
-                status="True",
-                reason=conditions.FIELD_OWNED_BY_OTHER,
-                message=str(failure),
-            )
-        )
-    return tuple(extra)

@@ -1,0 +1,84 @@
+"""The words of a gang's story: reasons, conditions and sentences for what stands in its way. Pure."""
+
+from collections.abc import Sequence
+
+from grove.api import conditions
+from grove.api.clique import PodClique
+from grove.api.gang import PodGang
+from grove.backends.base import Capability, Fidelity, Loss
+from grove.controllers.apply import OwnershipConflict
+from grove.errors import GroveError, Terminal, Waiting
+from grove.meta import Condition
+
+
+class NotEnabled(Waiting):
+    """The gang's backend is not enabled; enabling it wakes the gang."""
+
+    code = "ERR_BACKEND_NOT_ENABLED"
+
+
+def scaled_below_minimum(gang: PodGang, cliques: Sequence[PodClique]) -> str:
+    """Which cliques somebody scaled below what the gang needs; empty when none is."""
+    least = {group.name: group.min_replicas for group in gang.spec.podgroups}
+    return "; ".join(
+        f"clique {clique.name} is scaled to {clique.spec.replicas}, the gang needs {least[clique.name]}"
+        for clique in cliques
+        if clique.spec.replicas < least.get(clique.name, 0)
+    )
+
+
+def troubles(cliques: Sequence[PodClique], failure: GroveError | None) -> list[str]:
+    """What keeps the gang from being initialised: pods that cannot be created, objects that cannot be."""
+    told = [error.description for clique in cliques for error in clique.status.last_errors]
+    return told if failure is None else [*told, str(failure)]
+
+
+def reason_of(failure: GroveError) -> str:
+    match failure:
+        case NotEnabled():
+            return conditions.BACKEND_NOT_ENABLED
+        case Waiting():
+            return conditions.PRECONDITION_MISSING
+        case OwnershipConflict():
+            return conditions.OWNERSHIP_CONFLICT
+        case Terminal():
+            return conditions.UNSUPPORTED
+        case _:
+            return conditions.SYNC_FAILED
+
+
+def extra_conditions(losses: Sequence[Loss], failure: GroveError | None) -> tuple[Condition, ...]:
+    """What translation adds to the story: no guarantee, something lost, somebody else's field."""
+    lost = [loss for loss in losses if loss.fidelity is not Fidelity.ENFORCED]
+    extra = [
+        Condition(
+            type=conditions.GANG_GUARANTEE,
+            status="False",
+            reason=conditions.NO_GANG_API,
+            message=loss.reason,
+        )
+        for loss in lost
+        if loss.property == Capability.GANG
+    ]
+    rest = [
+        f"{loss.property} {loss.fidelity}: {loss.reason}" for loss in lost if loss.property != Capability.GANG
+    ]
+    if rest:
+        extra.append(
+            Condition(
+                type=conditions.TRANSLATION_LOSS,
+                status="True",
+                reason=conditions.CANNOT_EXPRESS,
+                message="; ".join(rest),
+            )
+        )
+    if isinstance(failure, OwnershipConflict):
+        extra.append(
+            Condition(
+                type=conditions.OWNERSHIP_CONFLICT,
+                status="True",
+                reason=conditions.FIELD_OWNED_BY_OTHER,
+                message=str(failure),
+            )
+        )
+    return tuple(extra)

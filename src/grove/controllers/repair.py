@@ -1,0 +1,43 @@
+"""How a scheduler's object differs from its translation, and whose doing that is. Pure."""
+
+from collections.abc import Sequence
+
+from grove.api import labels
+from grove.backends.base import Backend, Replacing
+from grove.meta import Manifest
+from grove.plan.changes import difference, forgetting
+from grove.runtime.store import Foreign
+
+
+def differing(manifest: Manifest, there: Foreign) -> Manifest:
+    """How an object differs from its translation, fields that it has from an earlier one included."""
+    wanted = forgetting(manifest, there.applied.get(labels.MANAGER, {}))
+    return difference(wanted, there.manifest)
+
+
+def taken_over(patch: Manifest, there: Foreign) -> bool:
+    """Whether somebody else wrote what differs; otherwise it is our own word that has changed."""
+    return not _all_in(patch, there.applied.get(labels.MANAGER, {}))
+
+
+def _all_in(patch: Manifest, fields: Manifest) -> bool:
+    return all(
+        name in fields and (not isinstance(value, dict) or _all_in(value, fields[name] or {}))
+        for name, value in patch.items()
+    )
+
+
+def must_be_replaced(backend: Backend, manifest: Manifest, patch: Manifest) -> bool:
+    """Whether something differs that the API server refuses to change in place."""
+    if not isinstance(backend, Replacing):
+        return False
+    return any(_touches(patch, path.split(".")) for path in backend.immutable(manifest))
+
+
+def _touches(patch: Manifest, path: Sequence[str]) -> bool:
+    value: object = patch
+    for step in path:
+        if not isinstance(value, dict) or step not in value:
+            return False
+        value = value[step]
+    return True

@@ -1,0 +1,109 @@
+"""Gangs that somebody else made: another controller, or a person with kubectl. Pure.
+
+Such a gang has no cliques and its pods are not ours to create. They say where they belong by two labels, and
+get from us what their scheduler must find on them; what only their creator can set is told.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from grove.api import labels
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.meta import Manifest
+
+
+def is_foreign(gang: PodGang) -> bool:
+    """Whether the gang comes from somebody else than this operator."""
+    return gang.labels.get(labels.MANAGED_BY) != labels.MANAGER
+
+
+def wanted(gang: PodGang) -> dict[str, int]:
+    """How many pods of each podgroup must exist before any may start."""
+    return {group.name: group.min_replicas for group in gang.spec.podgroups}
+
+
+def asked_scheduler(pods: Sequence[Pod]) -> str:
+    """The schedulerName that the pods share; empty when they differ or there are none."""
+    asked = {pod.spec.scheduler_name for pod in pods if not pod.terminating}
+    return asked.pop() if len(asked) == 1 else ""
+
+
+def members(gang: PodGang, pods: Sequence[Pod]) -> tuple[list[Pod], list[str]]:
+    """The living pods that belong to a podgroup, and a sentence about each that points nowhere.
+
+    A pod that nothing holds and that names no podgroup is a scheduler's own, holding a place.
+    """
+    known = {group.name for group in gang.spec.podgroups}
+    found, lost = [], []
+    for pod in sorted(pods, key=lambda each: each.key):
+        role = pod.labels.get(labels.POD_CLIQUE, "")
+        if pod.terminating:
+            continue
+        if role in known:
+            found.append(pod)
+        elif role or pod.spec.scheduling_gates:
+            said = f"is {role!r}" if role else "is missing"
+            lost.append(f"pod {pod.name}: label {labels.POD_CLIQUE} {said}; it must name a podgroup")
+    return found, lost
+
+
+def missing_indexes(pods: Sequence[Pod]) -> dict[str, str]:
+    """The index label of pods that have none, by pod name: the lowest free ones, by name within a role."""
+    taken: dict[str, set[str]] = {}
+    for pod in pods:
+        if index := pod.labels.get(labels.POD_INDEX):
+            taken.setdefault(_role(pod), set()).add(index)
+    given: dict[str, str] = {}
+    free: dict[str, Iterator[str]] = {}
+    for pod in pods:
+        if labels.POD_INDEX not in pod.labels:
+            role = _role(pod)
+            numbers = free.setdefault(role, map(str, count()))
+            given[pod.name] = next(each for each in numbers if each not in taken.get(role, ()))
+    return given
+
+
+def _role(pod: Pod) -> str:
+    return pod.labels.get(labels.POD_CLIQUE, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What a pod still lacks: metadata that can be added, and what it had to be created with."""
+
+    metadata: Manifest = field(default_factory=dict)
+    troubles: tuple[str, ...] = ()
+
+
+def preparation(pod: Manifest, prepared: Manifest, gate: str) -> Preparation:
+    """How a pod differs from what its backend would have made of it.
+
+    A gate cannot be added to a pod that exists: one without it was never held, and is only told of.
+    """
+    name = pod["metadata"]["name"]
+    metadata = {
+        kind: added
+        for kind in ("labels", "annotations")
+        if (added := _added(pod["metadata"].get(kind) or {}, prepared["metadata"].get(kind) or {}))
+    }
+    there, wants = pod.get("spec") or {}, prepared.get("spec") or {}
+    troubles = [
+        f"pod {name}: spec.{key} is {there.get(key)!r} but its scheduler needs {value!r}; create the pod anew"
+        for key, value in wants.items()
+        if key != "schedulingGates" and there.get(key) != value and not _filled_in(key, there.get(key))
+    ]
+    held = any(each.get("name") == gate for each in there.get("schedulingGates") or ())
+    if not held and not there.get("nodeName"):
+        troubles.append(f"pod {name}: spec.schedulingGates lacks {gate!r}; create the pod anew with it")
+    return Preparation(metadata, tuple(troubles))
+
+
+def _added(there: Mapping[str, str], wants: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in wants.items() if there.get(key) != value}
+
+
+def _filled_in(key: str, value: object) -> bool:
+    """Whether the creator chose a value that the gang's would not replace."""
+    return key == "priorityClassName" and bool(value)

@@ -1,0 +1,173 @@
+"""Gangs that somebody else made, with pods of somebody else: served like ours, or told why not."""
+
+import pytest
+from tests.scenarios.stories import STAGES, Stage, reasons_about
+
+from grove.api import kinds, labels
+from grove.meta import Key, Manifest
+from grove.testing.world import World, run_world
+
+#: Where a pod is tied to its gang by metadata alone, which can be added to a pod that exists.
+BY_METADATA = ("kai", "koordinator", "volcano", "yunikorn")
+ROLES = {"guest-leader": 1, "guest-worker": 2}
+
+
+def gang(backend: str = "") -> Manifest:
+    """A gang as another controller would make it: two roles, nothing of Grove's sets."""
+    return {
+        "apiVersion": kinds.GANGS.api_version,
+        "kind": kinds.GANGS.kind,
+        "metadata": {
+            "name": "guest",
+            "namespace": "default",
+            "labels": {labels.SCHEDULER_BACKEND: backend} if backend else {},
+        },
+        "spec": {
+            "podgroups": [
+                {"name": name, "podReferences": [], "minReplicas": number} for name, number in ROLES.items()
+            ]
+        },
+    }
+
+
+def pod(role: str, index: int, stage: Stage, *, gpus: int = 1, **spec: object) -> Manifest:
+    resources = {"limits": {"nvidia.com/gpu": str(gpus)}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{role}-{index}",
+            "namespace": "default",
+            "labels": {labels.POD_GANG: "guest", labels.POD_CLIQUE: role},
+        },
+        "spec": {
+            "schedulerName": stage.scheduler_name,
+            "schedulingGates": [{"name": stage.gate}],
+            "containers": [{"name": "main", "image": "example.com/main", "resources": resources}],
+            **spec,
+        },
+    }
+
+
+def pods(stage: Stage, *, gpus: int = 1, **spec: object) -> list[Manifest]:
+    return [
+        pod(role, index, stage, gpus=gpus, **spec)
+        for role, number in ROLES.items()
+        for index in range(number)
+    ]
+
+
+async def runs(world: World) -> bool:
+    return await world.phase("guest") == "Running"
+
+
+@pytest.mark.parametrize("name", BY_METADATA)
+def test_a_foreign_gang_runs_when_its_pods_are_there(name: str) -> None:
+    stage = STAGES[name]
+
+    async def story(world: World) -> None:
+        await world.apply(gang(stage.backend))
+        first, *others = pods(stage)
+        await world.apply(first)
+        await world.settle()
+        [alone] = await world.pods()
+        assert alone["spec"]["schedulingGates"] == [{"name": stage.gate}]
+        initialized = await world.condition("guest", "Initialized")
+        assert (initialized["status"], initialized["message"]) == ("False", "1 of 3 pods exist")
+        await world.apply(*others)
+        await world.until(lambda: runs(world), "the foreign gang runs")
+        found = await world.gang("guest")
+        assert found is not None
+        listed = {group["name"]: len(group["podReferences"]) for group in found["spec"]["podgroups"]}
+        assert listed == ROLES
+
+    run_world(story, stage.options)
+
+
+@pytest.mark.parametrize("name", BY_METADATA)
+def test_a_foreign_gang_that_does_not_fit_says_why_and_nothing_is_bound(name: str) -> None:
+    stage = STAGES[name]
+
+    async def story(world: World) -> None:
+        await world.apply(gang(stage.backend), *pods(stage, gpus=9))
+        await world.settle()
+        scheduled = await world.condition("guest", "Scheduled")
+        assert scheduled["status"] == "False"
+        assert scheduled["message"]
+        assert not [each for each in await world.pods() if each["spec"].get("nodeName")]
+
+    run_world(story, stage.options)
+
+
+def test_a_gang_that_names_no_backend_gets_the_one_its_pods_ask_for() -> None:
+    stage = STAGES["kai"]
+
+    async def story(world: World) -> None:
+        await world.apply(*pods(stage), gang())
+        await world.until(lambda: runs(world), "the foreign gang runs")
+        found = await world.gang("guest")
+        assert found is not None
+        assert found["metadata"]["labels"][labels.SCHEDULER_BACKEND] == "kai"
+
+    run_world(story, stage.options)
+
+
+def test_a_pod_without_what_it_must_be_born_with_holds_the_gang_back_and_is_named() -> None:
+    stage = STAGES["1.36"]
+
+    async def story(world: World) -> None:
+        await world.apply(gang(stage.backend), *pods(stage))
+        await world.settle()
+        initialized = await world.condition("guest", "Initialized")
+        assert initialized["status"] == "False"
+        assert (
+            "pod guest-leader-0: spec.schedulingGroup is None but its scheduler needs"
+            in initialized["message"]
+        )
+        assert "PodsNotPrepared" in await reasons_about(world, "PodGang", "guest")
+        assert all(each["spec"]["schedulingGates"] for each in await world.pods())
+
+    run_world(story, stage.options)
+
+
+def test_a_foreign_gang_of_the_native_scheduler_runs_when_its_pods_are_tied_to_it() -> None:
+    stage = STAGES["1.36"]
+
+    async def story(world: World) -> None:
+        await world.apply(gang(stage.backend))
+        await world.settle()
+        [group] = await world.all(stage.objects[0])
+        link = {"schedulingGroup": {"podGroupName": group["metadata"]["name"]}}
+        await world.apply(*pods(stage, **link))
+        await world.until(lambda: runs(world), "the foreign gang runs")
+
+    run_world(story, stage.options)
+
+
+def test_a_pod_that_names_no_podgroup_is_named_and_stays_behind_its_gate() -> None:
+    stage = STAGES["kai"]
+
+    async def story(world: World) -> None:
+        stray = pod("guest-worker", 9, stage)
+        stray["metadata"]["labels"][labels.POD_CLIQUE] = "nobody"
+        await world.apply(gang(stage.backend), *pods(stage), stray)
+        await world.settle()
+        initialized = await world.condition("guest", "Initialized")
+        said = f"pod guest-worker-9: label {labels.POD_CLIQUE} is 'nobody'; it must name a podgroup"
+        assert said in initialized["message"]
+
+    run_world(story, stage.options)
+
+
+def test_when_a_foreign_gang_goes_its_objects_go_and_its_pods_stay() -> None:
+    stage = STAGES["kai"]
+
+    async def story(world: World) -> None:
+        await world.apply(gang(stage.backend), *pods(stage))
+        await world.until(lambda: runs(world), "the foreign gang runs")
+        await world.user.delete(kinds.GANGS, Key("default", "guest"))
+        await world.settle()
+        assert await world.all(stage.objects[0]) == []
+        assert len(await world.pods()) == 3
+
+    run_world(story, stage.options)
