@@ -111,6 +111,11 @@ CASES = {
         pods(last=NODES),
         podgroup(condition("Unschedulable", RACK)),
     ),
+    "no rack has room, and the others repeat it: nothing is left to explain": Case(
+        Reading(NO, "Unschedulable", f"0 of 4 pods placed; {RACK}"),
+        pods(last=RACK.partition(": ")[2]),
+        podgroup(condition("Unschedulable", RACK)),
+    ),
     "a reason that needs another cure": Case(
         Reading(NO, "NotEnoughPodsOfTask", "0 of 4 pods placed; Not enough valid pods of task leader."),
         pods(),

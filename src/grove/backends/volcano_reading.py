@@ -21,6 +21,8 @@ QUEUED: Final = "Queued"
 _ORDINARY: Final = ("", "NotEnoughResources", UNSCHEDULABLE)
 #: Told with a warning when a gang has just been placed.
 _NO_REASON: Final = "pod group is ready"
+#: By these words Volcano counts nodes, of the cluster or of a domain.
+_NODES: Final = "nodes are unavailable"
 _GATED: Final = "SchedulingGated"
 #: Where a reason's name should stand, Volcano also puts sentences; a condition of ours takes names only.
 _NAME = re.compile(r"[A-Za-z]+")
@@ -85,6 +87,8 @@ def _pod_words(seen: Progress) -> list[str]:
 
 def _unexplained(seen: Progress) -> bool:
     """Whether a pod that found no node merely repeats the gang: Volcano did not ask the nodes about it."""
+    if _NODES in text:
+        return False
     told = [pod.condition("PodScheduled") for pod in seen.pending]
     return any(
         each is not None and each.reason == UNSCHEDULABLE and "minAvailable" in each.message for each in told
