@@ -38,7 +38,7 @@ def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], queue:
         return seen.waiting()
     reason, text = next(_conditions(objects), ("", ""))
     words = [*([text] if text else ()), *(each for each in _pod_words(seen) if each not in text)]
-    if words == [text] and reason in _ORDINARY and _unexplained(seen):
+    if words == [text] and reason in _ORDINARY and _NODES not in text and _unexplained(seen):
         why = f"queue {queue!r} has no share left, which is at most what all nodes have"
         words.append(f"no node is named, as when {why}")
     if words:
@@ -87,8 +87,6 @@ def _pod_words(seen: Progress) -> list[str]:
 
 def _unexplained(seen: Progress) -> bool:
     """Whether a pod that found no node merely repeats the gang: Volcano did not ask the nodes about it."""
-    if _NODES in text:
-        return False
     told = [pod.condition("PodScheduled") for pod in seen.pending]
     return any(
         each is not None and each.reason == UNSCHEDULABLE and "minAvailable" in each.message for each in told
