@@ -4,7 +4,7 @@ Facts about gangs and pods only; nothing here knows a scheduler. Never reads the
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from grove.api import labels
@@ -18,14 +18,20 @@ from grove.meta import Manifest, owner_reference
 
 def owned_metadata(gang: PodGang, name: str) -> Manifest:
     """The metadata of a scheduler object: beside the gang, found by its labels, gone with the gang."""
+    return owned_by(gang)(name)
+
+
+def owned_by(gang: PodGang) -> Callable[[str], Manifest]:
+    """The same for several objects of one gang: what does not depend on the name is found out once."""
     marks = {labels.MANAGED_BY: labels.MANAGER, labels.POD_GANG: gang.name}
     if cliqueset := gang.labels.get(labels.PART_OF):
         marks[labels.PART_OF] = cliqueset
-    return {
+    namespace, reference = gang.namespace, owner_reference(gang, GANGS.gvk)
+    return lambda name: {
         "name": name,
-        "namespace": gang.namespace,
-        "labels": marks,
-        "ownerReferences": [owner_reference(gang, GANGS.gvk)],
+        "namespace": namespace,
+        "labels": {**marks},
+        "ownerReferences": [{**reference}],
     }
 
 

@@ -7,6 +7,7 @@ that the pods' link field is kept; fields behind gates of their own must be prob
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from grove.backends.base import Cluster, Probe
@@ -59,15 +60,34 @@ class Generation:
 
     @property
     def workloads(self) -> Resource:
-        return resource(GROUP, self.version, "Workload")
+        return _served_as(self.version, "Workload")
 
     @property
     def podgroups(self) -> Resource:
-        return resource(GROUP, self.version, "PodGroup")
+        return _served_as(self.version, "PodGroup")
+
+
+@cache
+def _served_as(version: str, kind: str) -> Resource:
+    return resource(GROUP, version, kind)
+
+
+class _Detected:
+    """What was found for the cluster that was asked about last: it is asked about for every pod and gang."""
+
+    cluster: Cluster | None = None
+    generation: Generation | None = None
 
 
 def detect(cluster: Cluster) -> Generation | None:
     """The newest generation that works here; None when there is none."""
+    if _Detected.cluster is not cluster:
+        _Detected.generation = _detect(cluster)
+        _Detected.cluster = cluster
+    return _Detected.generation
+
+
+def _detect(cluster: Cluster) -> Generation | None:
     if _serves(cluster, "v1beta1", "podgroups"):
         composite = _serves(cluster, "v1alpha3", COMPOSITES.plural)
         topology = composite or TOPOLOGY_FIELD in cluster.fields

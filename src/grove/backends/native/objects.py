@@ -3,8 +3,8 @@
 Pure and deterministic. A pod's link and the object it points to get their name from the same function.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from grove.api import names
@@ -13,7 +13,7 @@ from grove.api.kinds import CLIQUESETS, GANGS
 from grove.backends.native.generation import COMPOSITES, Generation
 from grove.backends.native.hierarchy import Tree, needed
 from grove.backends.native.modes import Mode, shape_of
-from grove.backends.shape import owned_metadata
+from grove.backends.shape import owned_by
 from grove.meta import Manifest, Resource
 
 #: How many podgroups a Workload takes.
@@ -29,6 +29,16 @@ class Dialect:
     gang: PodGang
     generation: Generation
     mode: Mode
+    _metadata: Callable[[str], Manifest] = field(init=False, repr=False, compare=False)
+
+    #: In front of a podgroup's name; a clique's name is unique in the namespace, so gangs of a set need none.
+    _prefix: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        owner = self.gang.owner
+        of_set = owner is not None and owner.kind == CLIQUESETS.kind
+        object.__setattr__(self, "_metadata", owned_by(self.gang))
+        object.__setattr__(self, "_prefix", "" if of_set else f"{self.gang.name}-")
 
     def manifests(self) -> tuple[Manifest, ...]:
         """The gang's objects, in the order in which they must exist."""
@@ -65,15 +75,14 @@ class Dialect:
         return self._suffixed(self.gang.name, self.gang.minimum)
 
     def podgroup_name(self, podgroup: PodGroup) -> str:
-        """The clique's name where that is unique in the namespace, which it is for gangs of a set."""
-        owner = self.gang.owner
-        of_set = owner is not None and owner.kind == CLIQUESETS.kind
-        name = podgroup.name if of_set else f"{self.gang.name}-{podgroup.name}"
-        return self._suffixed(name, podgroup.min_replicas)
+        """The name of the PodGroup object of one podgroup."""
+        return self._suffixed(self._prefix + podgroup.name, podgroup.min_replicas)
 
     def _suffixed(self, name: str, minimum: int) -> str:
         # On 1.36 minCount can never change: another minimum is another object, and new pods point to it.
         suffix = f"-m{minimum}" if self.generation.version == "v1alpha2" else ""
+        if len(name) + len(suffix) <= _NAME_LIMIT:
+            return name + suffix
         return names.shortened(name, _NAME_LIMIT - len(suffix)) + suffix
 
     # 1.35 ------------------------------------------------------------------------------------------
@@ -105,7 +114,8 @@ class Dialect:
 
     def _podgroup(self, name: str, minimum: int, key: str | None, links: Manifest | None = None) -> Manifest:
         spec: Manifest = {**(links or {}), "schedulingPolicy": policy("minCount", minimum)}
-        return self._object(self.generation.podgroups, name, {**spec, **self._constraints(key)})
+        spec.update(self._constraints(key))
+        return self._object(self.generation.podgroups, name, spec)
 
     def _constraints(self, key: str | None) -> Manifest:
         spec: Manifest = {}
@@ -197,7 +207,7 @@ class Dialect:
         return {
             "apiVersion": resource.api_version,
             "kind": resource.kind,
-            "metadata": owned_metadata(self.gang, name),
+            "metadata": self._metadata(name),
             "spec": spec,
         }
 
