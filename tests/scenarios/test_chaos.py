@@ -27,8 +27,12 @@ CHUNK = 20
 OBJECTS: dict[str, Resource] = {
     "default": resource("scheduling.k8s.io", "v1alpha2", "PodGroup"),
     "kai": resource("scheduling.run.ai", "v2alpha2", "PodGroup"),
+    "koordinator": resource("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup"),
     "volcano": resource("scheduling.volcano.sh", "v1beta1", "PodGroup"),
 }
+#: A native PodGroup outlives its deletion for as long as pods belong to it; others go at once, and Koordinator
+#: forgets with its own which pods it had.
+DELETABLE = ("kai", "volcano")
 SHAPES: dict[str, dict[str, int]] = {"alone": {"worker": 2}, "pair": {"leader": 1, "worker": 2}}
 
 
@@ -84,8 +88,7 @@ async def user_acts(world: World, rng: random.Random, backend: str, shape: str) 
             case "delete pod" if pods := await world.pods():
                 pod = rng.choice(pods)["metadata"]
                 await world.user.delete(kinds.PODS, Key("default", pod["name"]), uid=pod["uid"])
-            # A native PodGroup outlives its deletion for as long as pods belong to it; others go at once.
-            case "delete object" if backend != "default" and (objects := await world.all(OBJECTS[backend])):
+            case "delete object" if backend in DELETABLE and (objects := await world.all(OBJECTS[backend])):
                 name = rng.choice(objects)["metadata"]["name"]
                 await world.user.delete(OBJECTS[backend], Key("default", name))
             case _:

@@ -15,6 +15,7 @@ from grove.testing.world import OPERATOR, World, WorldOptions, run_world
 OBJECTS: dict[str, Resource] = {
     "default": resource("scheduling.k8s.io", "v1alpha2", "PodGroup"),
     "kai": resource("scheduling.run.ai", "v2alpha2", "PodGroup"),
+    "koordinator": resource("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup"),
     "volcano": resource("scheduling.volcano.sh", "v1beta1", "PodGroup"),
 }
 #: More than the operator ever needs for the story below; `test_the_story_is_short_enough` checks it.
