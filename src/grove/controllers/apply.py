@@ -246,10 +246,19 @@ class Applier:
 
     async def _delete(self, change: Delete) -> None:
         try:
-            await self._client.delete(change.resource, change.key, uid=change.uid, propagation="Background")
-        except (NotFound, Conflict):
-            # Gone already, or another object has the name by now: either way ours is not there.
+            await self._client.delete(
+                change.resource,
+                change.key,
+                uid=change.uid,
+                resource_version=change.resource_version,
+                propagation="Background",
+            )
+        except NotFound:
             return
+        except Conflict:
+            # Another object has the name by now, so ours is gone; or it is not what it was, which matters.
+            if change.resource_version:
+                raise
 
 
 def _key_of(change: Change) -> Key:

@@ -20,7 +20,7 @@ from grove.meta import Key, Manifest
 from grove.plan.changes import Change, Create, Delete, JsonPatch, Patch
 from grove.plan.clique_status import desired_clique_status
 from grove.plan.conditions import timestamp
-from grove.plan.moves import backend_of, stays, stranded
+from grove.plan.moves import backend_of, leaves, stranded
 from grove.plan.pods import desired_pod, plan_pods
 from grove.runtime.outcome import DONE, Outcome
 
@@ -88,9 +88,11 @@ class CliqueReconciler:
         clique, gang, backend = seen.clique, seen.gang, seen.backend
         if clique.terminating:
             return _release(clique)
-        if gang is None or gang.terminating or backend is None:
+        if gang is None or gang.terminating:
             return []
-        if self.moves(seen, gang):
+        if (leaving := self.leaving(seen, gang)) is not None:
+            return leaving
+        if backend is None:
             return []
         left = leftovers(seen.pods, gang, backend, lambda: self.of_gang(gang))
         lost = {*left.outlived, *self.stranded(seen.pods, backend)}
@@ -104,14 +106,23 @@ class CliqueReconciler:
         )
         return changes
 
-    def moves(self, seen: Seen, gang: PodGang) -> bool:
-        """Whether the gang is about to get another backend: pods made now would be for the wrong one."""
+    def leaving(self, seen: Seen, gang: PodGang) -> list[Change] | None:
+        """What to delete because the gang gets another backend; None if it does not.
+
+        Nothing is created meanwhile. A pod that is placed in this moment stays, and so does its gang.
+        """
         if seen.cliqueset is None:
-            return False
+            return None
         wanted = self.shell.scheduling.select(seen.cliqueset).backend
         if wanted is None or backend_of(gang) == wanted.name:
-            return False
-        return not stays(gang, self.of_gang(gang), wanted.name)
+            return None
+        if leaves(gang, self.of_gang(gang), wanted.name) is None:
+            return None
+        return [
+            Delete(kinds.PODS, pod.key, pod.uid, pod.metadata.resource_version)
+            for pod in seen.pods
+            if pod.active and not pod.bound
+        ]
 
     def stranded(self, pods: Sequence[Pod], backend: Backend) -> set[str]:
         """Waiting pods of a gang that has got another backend."""

@@ -25,12 +25,14 @@ from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children
 from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status
 from grove.plan.gangs import topology_name
-from grove.plan.moves import backend_of, stays
+from grove.plan.moves import backend_of, leaves
 from grove.plan.support import notices, outdated, unattended, unsupported
 from grove.plan.topology import levels_condition, unmet_requirements
 from grove.runtime.outcome import DONE, After, Outcome
 
 BY_SET = "set"
+#: How often a set looks whether the waiting pods of its moving gangs are gone.
+LEAVE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,9 @@ class CliqueSetReconciler:
         applied = await self.shell.applier.apply(plan.changes, barrier=self.barrier, key=key)
         outcome = await self.report(seen, verdict, applied)
         applied.raise_failure()
-        return After(0.0, "more children are to be created") if plan.more else outcome
+        if plan.more:
+            return After(0.0, "more children are to be created")
+        return After(LEAVE_SECONDS, "gangs move") if self.leaving(seen, verdict) else outcome
 
     def observe(self, key: Key) -> Observed | None:
         cache = self.shell.cache
@@ -142,12 +146,22 @@ class CliqueSetReconciler:
 
     def held(self, seen: Observed, wanted: str) -> dict[str, str]:
         """The gangs that cannot move to the wanted backend yet, and the backend that they stay with."""
-        pods = self.shell.cache.store(Pod)
         return {
             name: backend_of(gang)
             for name, gang in seen.gangs.items()
-            if backend_of(gang) != wanted and stays(gang, pods.index(PODS_BY_GANG, str(gang.key)), wanted)
+            if backend_of(gang) not in ("", wanted)
+            and any(pod.active for pod in self.shell.cache.store(Pod).index(PODS_BY_GANG, str(gang.key)))
         }
+
+    def leaving(self, seen: Observed, verdict: Verdict) -> bool:
+        """Whether a gang waits only for its unplaced pods to go; nobody need tell us of the last one."""
+        if verdict.backend is None or verdict.refused:
+            return False
+        wanted, pods = verdict.backend.name, self.shell.cache.store(Pod)
+        return any(
+            backend_of(gang) != wanted and leaves(gang, pods.index(PODS_BY_GANG, str(gang.key)), wanted)
+            for gang in seen.gangs.values()
+        )
 
     def moved(self, seen: Observed, applied: Applied) -> list[PodGang]:
         """The gangs that this look gave to another backend, as they were before."""

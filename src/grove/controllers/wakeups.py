@@ -112,6 +112,11 @@ def its_gangs(cliqueset: PodCliqueSet, cache: Cache) -> Iterator[Key]:
         yield gang.key
 
 
+def cliques_of(cliqueset: PodCliqueSet, cache: Cache) -> Iterator[Key]:
+    for clique in cache.store(PodClique).index("set", str(cliqueset.key)):
+        yield clique.key
+
+
 def sets_that_name_it(binding: ClusterTopologyBinding, cache: Cache) -> Iterator[Key]:
     for cliqueset in cache.store(PodCliqueSet):
         if topology_name(cliqueset) == binding.name:
@@ -222,6 +227,7 @@ TABLE: tuple[Wakeup, ...] = (
     Wakeup(kinds.GANGS, PodGang, gang_placed, CLIQUE, its_cliques_with_more),
     Wakeup(kinds.GANGS, PodGang, gang_moved, CLIQUE, its_cliques),
     Wakeup(kinds.CLIQUESETS, PodCliqueSet, chooses_otherwise, GANG, its_gangs),
+    Wakeup(kinds.CLIQUESETS, PodCliqueSet, chooses_otherwise, CLIQUE, cliques_of),
     Wakeup(kinds.PODS, Pod, any_change, CLIQUE, its_clique, with_its_pods),
     Wakeup(kinds.GANGS, PodGang, wanted, GANG, itself),
     Wakeup(kinds.CLIQUES, PodClique, clique_counts, GANG, its_gang),
@@ -276,6 +282,8 @@ def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Wakeable]) 
             controllers[CLIQUESET].enqueue(cliqueset.key)
         for gang in cache.store(PodGang):
             controllers[GANG].enqueue(gang.key)
+            for clique in its_cliques(gang, cache):
+                controllers[CLIQUE].enqueue(clique)
         for binding in cache.store(ClusterTopologyBinding):
             controllers[TOPOLOGY].enqueue(binding.key)
 

@@ -54,11 +54,15 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete exactly the object that was observed: `uid` guards against a namesake."""
+    """Delete exactly the object that was observed: `uid` guards against a namesake.
+
+    With a `resource_version` it must also be as it was observed; otherwise the deletion fails.
+    """
 
     resource: Resource
     key: Key
     uid: str
+    resource_version: str = ""
 
 
 Change = Create | Patch | JsonPatch | Apply | Delete

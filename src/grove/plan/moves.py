@@ -1,8 +1,9 @@
 """A set that changes its scheduler: which gangs move now, which stay, which pods are replaced. Pure.
 
 A pod's scheduler cannot be changed, and a gang is placed by one scheduler or it is no gang. So a gang moves
-when none of its pods is placed: those that wait are replaced. While pods of it run, it stays with the
-scheduler that placed them, which also places the replacements; it moves once none of them is left.
+when none of its pods is placed: those that wait go first, and come back for the new scheduler. While pods of
+it run, it stays with the scheduler that placed them, which also places the replacements; it moves once none
+of them is left.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -15,6 +16,17 @@ from grove.api.pod import Pod
 def backend_of(gang: PodGang) -> str:
     """The name of the backend that acts on a gang."""
     return gang.labels.get(labels.SCHEDULER_BACKEND, "")
+
+
+def leaves(gang: PodGang, pods: Iterable[Pod], wanted: str) -> list[Pod] | None:
+    """The waiting pods that must go before a gang can move; None for a gang that does not move now.
+
+    They go first: a scheduler that meets them a moment later could place what is no longer its own.
+    """
+    if backend_of(gang) in ("", wanted):
+        return None
+    living = [pod for pod in pods if pod.active]
+    return None if any(pod.bound for pod in living) else living
 
 
 def stays(gang: PodGang, pods: Iterable[Pod], wanted: str) -> bool:
