@@ -222,6 +222,12 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "Which victims a scheduler chooses is its own science; a simulation would only pretend.",
     ),
     Deviation(
+        "elastic-quotas",
+        ACTORS,
+        "The simulated Koordinator counts no ElasticQuota and writes no `scheduleStartTime` into PodGroups.",
+        "A quota that is full only makes a gang wait; that one is missing is what Grove looks at.",
+    ),
+    Deviation(
         "scheduling-plugins",
         ACTORS,
         "Placement looks at resources, taints, node selectors, node affinity and topology; pod affinity, "
