@@ -25,7 +25,7 @@ from tests.e2e.scene import (
 )
 
 from grove.api import kinds
-from grove.meta import Manifest
+from grove.meta import Manifest, Resource
 
 #: From the scheduler's verdict to the gang's own condition.
 TOLD_SECONDS: Final = 2.0
@@ -267,7 +267,7 @@ async def scheduler_objects_deleted_by_hand_come_back(scene: Scene) -> Outcome:
 
 
 async def a_scheduler_object_edited_by_hand_is_mended(scene: Scene) -> Outcome:
-    """The field that can be edited differs: labels are ours on every kind."""
+    """Labels are ours on every kind; the minimum can be edited where the API server lets it."""
     if not scene.judge.objects:
         return {"objects": "none"}
     await scene.nodes(2)
@@ -275,25 +275,42 @@ async def a_scheduler_object_edited_by_hand_is_mended(scene: Scene) -> Outcome:
     await scene.until_running("train-0", 2)
     await scene.ledger.quiet(0.5)
     of, item = scene.objects()[-1]
-    name, wanted = item["metadata"]["name"], item["metadata"]["labels"]
-    for mark in ("grove.io/scheduler-backend", "app.kubernetes.io/part-of"):
-        if mark in wanted:
-            break
-    edited = {"metadata": {"labels": {mark: "elsewhere"}}}
+    wanted = item["metadata"]["labels"]
+    mark = next(
+        each for each in ("grove.io/scheduler-backend", "app.kubernetes.io/part-of") if each in wanted
+    )
+    await _edited_and_mended(scene, of, item, ("metadata", "labels", mark), "elsewhere")
+    found = {"label": "put back"}
+    if "minMember" in item["spec"]:
+        await _edited_and_mended(scene, of, item, ("spec", "minMember"), 1)
+        found["minimum"] = "put back"
+    return {**found, **outcome(scene, train_0=2)}
+
+
+async def _edited_and_mended(
+    scene: Scene, of: Resource, item: Manifest, path: tuple[str, ...], value: object
+) -> None:
+    """Somebody writes another value into a field of ours; it is seen, and then ours is back."""
+    name, ours = item["metadata"]["name"], _at(item, path)
+    edited: object = value
+    for step in reversed(path):
+        edited = {step: edited}
+    assert isinstance(edited, dict)
     await scene.edit(of, name, edited)
     await scene.until(
-        lambda: any(
-            seen.object["metadata"]["labels"].get(mark) == "elsewhere"
-            for seen in scene.ledger.of(of)
-            if seen.name == name
-        ),
-        "the edit was seen",
+        lambda: any(seen.name == name and _at(seen.object, path) == value for seen in scene.ledger.of(of)),
+        f"the edit of {'.'.join(path)} was seen",
     )
     await scene.until(
-        lambda: (scene.ledger.get(of, name) or item)["metadata"]["labels"].get(mark) == wanted[mark],
-        "the label is put back",
+        lambda: _at(scene.ledger.get(of, name) or {}, path) == ours, f"{'.'.join(path)} is put back"
     )
-    return {"label": "put back", **outcome(scene, train_0=2)}
+
+
+def _at(item: Manifest, path: tuple[str, ...]) -> object:
+    found: object = item
+    for step in path:
+        found = found.get(step) if isinstance(found, dict) else None
+    return found
 
 
 SCENARIOS: Final[dict[str, Scenario]] = {
