@@ -63,6 +63,7 @@ compat: setup-dev ## Check against the data in ../shared (samples, upstream CRDs
 
 bench: setup ## Measure apply -> running at 10 to 5000 pods; CONTROL_PLANE=real (after `make real`) for real programs, KUBERNETES=1.36
 	@$(BIN)/python -m bench --control-plane "$(CONTROL_PLANE)" --kubernetes "$(KUBERNETES)"
+	@$(BIN)/python -m bench.backends $(if $(filter real,$(CONTROL_PLANE)),--real)
 
 real: setup ## Install real control planes (etcd, Kubernetes) for the tests that use them; MINORS=1.36 for one; SCHEDULERS=kai,volcano,koordinator,yunikorn (or all) for other schedulers too
 	@$(BIN)/python -m grove.real install --minors "$(MINORS)" --schedulers "$(SCHEDULERS)"

@@ -41,6 +41,9 @@ kind: OperatorConfiguration
 server:
   healthProbes: {{bindAddress: 127.0.0.1, port: {port}}}
 """
+_ONE_SCHEDULER: Final = """\
+scheduler: {{profiles: [{{name: {name}}}], defaultProfileName: {name}}}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,10 @@ class Arena:
     async def operator(self, *, profile: Path | None = None) -> AsyncIterator[Child]:
         """The operator as its own process, ready for work; ended in order with the block."""
         port, config = _free_port(), self.folder / "operator.yaml"
-        config.write_text(_CONFIGURATION.format(port=port))
+        text = _CONFIGURATION.format(port=port)
+        if self.plane.scheduler:
+            text += _ONE_SCHEDULER.format(name=self.plane.scheduler)
+        config.write_text(text)
         launch = Launch(
             "operator",
             "bench.operator_process",
@@ -110,7 +116,11 @@ async def arena(plane: Plane, *, profile: Path | None = None) -> AsyncIterator[A
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="grove-bench-")))
         seen = _profiled(profile)
         launch = Launch(
-            "cluster", plane.module, (str(folder), plane.minor), {} if plane.real else seen, answers=True
+            "cluster",
+            plane.module,
+            (str(folder), plane.minor, plane.scheduler),
+            {} if plane.real else seen,
+            answers=True,
         )
         cluster = await stack.enter_async_context(started(launch, folder))
         await cluster.answer()

@@ -1,6 +1,6 @@
 """The cluster's process: the embedded cluster over HTTPS, and its request log on a pipe.
 
-    python -m bench.cluster_process FOLDER MINOR
+    python -m bench.cluster_process FOLDER MINOR [SCHEDULER]
 
 Writes a kubeconfig into the folder and one line of JSON when it is ready, then answers each line of its
 standard input: `writes` with what the operator wrote since the log was last forgotten, `forget` by forgetting
@@ -35,12 +35,12 @@ def writes(log: Iterable[Logged]) -> dict[str, int]:
     return dict(counts)
 
 
-async def _serve(folder: Path, minor: str) -> None:
+async def _serve(folder: Path, minor: str, scheduler: str) -> None:
     options = ClusterOptions(
         kubernetes=minor,
         nodes=NODES,
         managed_fields="lazy",
-        schedulers=("default",),
+        schedulers=(scheduler or "default",),
         tune_gc=True,
         force=True,
     )
@@ -58,4 +58,4 @@ async def _serve(folder: Path, minor: str) -> None:
 
 
 if __name__ == "__main__":
-    perhaps_profiled(lambda: run_loop(until_told(_serve(Path(sys.argv[1]), sys.argv[2]))))
+    perhaps_profiled(lambda: run_loop(until_told(_serve(Path(sys.argv[1]), *sys.argv[2:]))))

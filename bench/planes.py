@@ -13,10 +13,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """A control plane of one Kubernetes minor."""
+    """A control plane of one Kubernetes minor, with one scheduler."""
 
     kind: Kind
     minor: str
+    #: The backend whose scheduler runs in place of Kubernetes' own; empty for that.
+    scheduler: str = ""
 
     @property
     def real(self) -> bool:

@@ -1,6 +1,6 @@
 """The process of a real control plane: starts its four programs, and reads the API server's audit log.
 
-    python -m bench.real_process FOLDER MINOR
+    python -m bench.real_process FOLDER MINOR [SCHEDULER]
 
 Puts Grove's kinds and the operator's permissions in, writes `kubeconfig` (the administrator's) and
 `operator.kubeconfig` into the folder and one line of JSON when all is ready. Answers like `cluster_process`,
@@ -30,9 +30,11 @@ from grove.real.versions import APISERVER, CONTROLLER_MANAGER
 _DEPLOYED: Final = ("namespace.yaml", "rbac.yaml")
 
 
-async def _serve(folder: Path, minor: str) -> None:
+async def _serve(folder: Path, minor: str, scheduler: str) -> None:
     log = AuditLog(folder)
-    options = Options(minor=minor, arguments={APISERVER: log.arguments()}, say=lambda _: None)
+    options = Options(
+        minor=minor, third_party=scheduler, arguments={APISERVER: log.arguments()}, say=lambda _: None
+    )
     async with RealControlPlane(options) as plane:
         plane.kubeconfig(folder / "kubeconfig")
         plane.kubeconfig_for(OPERATOR, OPERATOR_GROUPS, path=folder / "operator.kubeconfig")
@@ -78,9 +80,9 @@ async def _answers(plane: RealControlPlane, log: AuditLog) -> None:
             answer(log.writes())
 
 
-async def _until_told(folder: Path, minor: str) -> int:
+async def _until_told(folder: Path, minor: str, scheduler: str) -> int:
     try:
-        await until_told(_serve(folder, minor))
+        await until_told(_serve(folder, minor, scheduler))
     except GroveError as error:
         print(error, file=sys.stderr)
         return 1
@@ -88,4 +90,4 @@ async def _until_told(folder: Path, minor: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_loop(_until_told(Path(sys.argv[1]), sys.argv[2])))
+    sys.exit(run_loop(_until_told(Path(sys.argv[1]), *sys.argv[2:])))

@@ -137,8 +137,7 @@ def test_a_foreign_gang_of_the_native_scheduler_runs_when_its_pods_are_tied_to_i
         await world.apply(gang(stage.backend))
         await world.settle()
         [group] = await world.all(stage.objects[0])
-        link = {"schedulingGroup": {"podGroupName": group["metadata"]["name"]}}
-        await world.apply(*pods(stage, **link))
+        await world.apply(*pods(stage, schedulingGroup={"podGroupName": group["metadata"]["name"]}))
         await world.until(lambda: runs(world), "the foreign gang runs")
 
     run_world(story, stage.options)

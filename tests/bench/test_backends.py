@@ -1,0 +1,33 @@
+"""The benchmark of the backends: every built-in one is measured, and the page shows what was."""
+
+from bench.backends import PAGE, Results, Scheduled, markdown
+from bench.latency import Latency
+from bench.translation import Speed, selections, speeds
+
+from grove.backends.registry import BUILT_INS
+
+
+def test_every_built_in_backend_is_measured() -> None:
+    assert [each.backend for each in speeds()] == list(BUILT_INS)
+    assert selections() > 0
+
+
+def test_the_page_says_which_scheduler_needs_no_object_and_how_long_the_others_take() -> None:
+    text = markdown(
+        Results(
+            machine="a machine",
+            commit="abc",
+            selections=1234.5,
+            speeds=(Speed("kai", 2, 50_000.4, 60_000.0), Speed("yunikorn", 2, 9_000.0, 1.0)),
+            latencies=(Latency("kai", 6.2, 23.4), Latency("yunikorn")),
+            scheduled=(Scheduled("kai", "KAI Scheduler 0.12.0", "1.36", 1.5, 2.25, 3.0, 1.0, 0.5),),
+        )
+    )
+    assert "| kai | 50,000 | 60,000 | 6 ms | 23 ms |" in text
+    assert "| yunikorn | 9,000 | 1 | no object | no object |" in text
+    assert "| KAI Scheduler 0.12.0 | 1.36 | 1.50 s | 2.25 s | 3.00 | 1.0 s | 0.5 s |" in text
+
+
+def test_the_page_has_a_place_for_it() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page.count("<!-- backends: begin") == page.count("<!-- backends: end -->") == 1
