@@ -1,0 +1,107 @@
+"""A set that changes its scheduler: what moves, what stays, what is left behind."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from tests.plan.test_children import grown
+
+from grove.api import labels
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.meta import Manifest
+from grove.plan.changes import Patch
+from grove.plan.children import Observed, Settled, plan_children
+from grove.plan.moves import leaves, pending_sentence, stays, stranded
+from grove.testing import make
+
+GANG = make.gang("train-0", {"train-0-worker": 2}, labels={labels.SCHEDULER_BACKEND: "kai"})
+
+
+def pod(index: int, **fields: Any) -> Pod:
+    return make.pod("train-0-worker", index, gang=GANG, **fields)
+
+
+@dataclass(frozen=True)
+class Case:
+    pods: list[Pod]
+    stays: bool
+    leaves: list[str] | None
+    wanted: str = "default"
+
+
+WAITING, GATED, PLACED = pod(0), pod(1, gates=["grove.io/podgang"]), pod(2, node="n1")
+CASES = {
+    "no pods at all": Case([], stays=False, leaves=[]),
+    "pods that wait": Case([WAITING, GATED], stays=False, leaves=[WAITING.name, GATED.name]),
+    "one that is placed": Case([WAITING, PLACED], stays=True, leaves=None),
+    "a placed one that goes": Case([pod(0, node="n1", deleted=True)], stays=False, leaves=[]),
+    "a placed one that has ended": Case([pod(0, node="n1", phase="Failed")], stays=False, leaves=[]),
+    "the same backend": Case([WAITING, PLACED], stays=False, leaves=None, wanted="kai"),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_who_moves(case: Case) -> None:
+    assert stays(GANG, case.pods, case.wanted) == case.stays
+    going = leaves(GANG, case.pods, case.wanted)
+    assert (None if going is None else [each.name for each in going]) == case.leaves
+
+
+def test_a_gang_that_nobody_acts_on_has_nothing_to_leave() -> None:
+    nobodys = make.gang("train-0", {"train-0-worker": 2})
+    assert leaves(nobodys, [WAITING], "default") is None
+
+
+def test_the_sentence_counts_placed_pods_and_has_the_command() -> None:
+    told = pending_sentence(GANG, [WAITING, PLACED], "default")
+    assert "kai placed 1 of the gang's pods" in told
+    assert told.endswith("kubectl delete pods -n default -l grove.io/podgang=train-0 moves it at once")
+
+
+def test_waiting_pods_of_another_backend_are_stranded_and_placed_ones_are_not() -> None:
+    ours = pod(0, spec={"schedulerName": "default-scheduler"})
+    theirs = pod(1, spec={"schedulerName": "kai-scheduler"})
+    gated = pod(2, spec={"schedulerName": "default-scheduler"}, gates=["grove.io/podgang"])
+    placed = pod(3, spec={"schedulerName": "kai-scheduler"}, node="n1")
+    found = stranded(
+        [ours, theirs, gated, placed], lambda name: name == "default-scheduler", {"grove.io/podgang"}
+    )
+    assert found == {theirs.name, gated.name}
+
+
+def metadata_patch(seen: Observed) -> Manifest:
+    (change,) = [each for each in plan_children(seen, Settled()).changes if isinstance(each, Patch)]
+    found: Manifest = change.patch["metadata"]
+    return found
+
+
+def counted(seen: Observed) -> Observed:
+    """The set with a gang whose attempts somebody counted."""
+    (gang,) = seen.gangs.values()
+    gang.annotations[labels.INCARNATION] = "3"
+    return seen
+
+
+def test_a_gang_that_moves_gets_both_labels_and_loses_the_count_of_its_attempts() -> None:
+    seen = counted(grown(make.cliqueset("t", {"worker": 2})))
+    patch = metadata_patch(replace(seen, backend="kai"))
+    assert patch["labels"] == {labels.SCHEDULER_BACKEND: "kai", labels.SCHEDULER_NAME: "kai"}
+    assert patch["annotations"] == {labels.INCARNATION: None}
+
+
+def test_a_gang_that_is_held_stays_as_it_is() -> None:
+    seen = counted(grown(make.cliqueset("t", {"worker": 2})))
+    held = replace(seen, backend="kai", held={"t-0": "default"})
+    assert plan_children(held, Settled()).changes == ()
+
+
+def test_a_gang_that_is_left_to_a_process_of_its_own_is_marked_and_unmarked() -> None:
+    seen = grown(make.cliqueset("t", {"worker": 2}))
+    outside = replace(seen, external=frozenset({"default"}))
+    patch = metadata_patch(outside)
+    assert patch == {"annotations": {labels.EXTERNAL_BACKEND: "true"}}
+    (gang,) = seen.gangs.values()
+    assert isinstance(gang, PodGang)
+    gang.annotations[labels.EXTERNAL_BACKEND] = "true"
+    assert metadata_patch(seen) == {"annotations": {labels.EXTERNAL_BACKEND: None}}
