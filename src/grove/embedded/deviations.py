@@ -228,6 +228,12 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "A quota that is full only makes a gang wait; that one is missing is what Grove looks at.",
     ),
     Deviation(
+        "yunikorn-quota",
+        ACTORS,
+        "The simulated YuniKorn counts no quota of a queue while it places.",
+        "A gang that is larger than its queue is rejected as by the real one; sharing a queue is not played.",
+    ),
+    Deviation(
         "scheduling-plugins",
         ACTORS,
         "Placement looks at resources, taints, node selectors, node affinity and topology; pod affinity, "
