@@ -55,6 +55,11 @@ def hard(tier: str) -> Manifest:
     return {"networkTopology": {"mode": "hard", "highestTierName": tier}}
 
 
+def numbered(tier: int) -> Manifest:
+    """In a policy: there Volcano ignores the name of a tier."""
+    return {"networkTopology": {"mode": "hard", "highestTierAllowed": tier}}
+
+
 SOFT: Manifest = {"networkTopology": {"mode": "soft"}}
 GROUPED = "scheduler.grove.io/topology-group"
 
@@ -105,7 +110,7 @@ CASES = {
         {
             "minMember": 4,
             **hard(ZONE),
-            "subGroupPolicy": [policy("leader", 1), policy("worker", 3, **hard(RACK))],
+            "subGroupPolicy": [policy("leader", 1), policy("worker", 3, **numbered(2))],
         },
     ),
     "a podgroup that asks for no more than the gang": Case(
@@ -128,7 +133,7 @@ CASES = {
         {
             "minMember": 5,
             **hard(ZONE),
-            "subGroupPolicy": [policy("fe", 1), policy("d-0", 4, key=GROUPED, **hard(RACK))],
+            "subGroupPolicy": [policy("fe", 1), policy("d-0", 4, key=GROUPED, **numbered(2))],
             "minTaskMember": {"leader": 1, "worker": 3},
         },
     ),
@@ -143,7 +148,7 @@ CASES = {
         {
             "minMember": 4,
             **hard(RACK),
-            "subGroupPolicy": [policy("leader", 1), policy("worker", 3, **hard(HOST))],
+            "subGroupPolicy": [policy("leader", 1), policy("worker", 3, **numbered(1))],
         },
     ),
     "a group without a constraint changes nothing": Case(
@@ -274,7 +279,7 @@ def test_a_third_level_that_asks_for_no_more_is_no_third_level() -> None:
         groups=[make.group("d-0", ["leader", "worker"], required=RACK)],
     )
     [made] = BACKEND.translate(gang, volcano()).manifests
-    assert made["spec"]["subGroupPolicy"] == [policy("fe", 1), policy("d-0", 4, key=GROUPED, **hard(RACK))]
+    assert made["spec"]["subGroupPolicy"] == [policy("fe", 1), policy("d-0", 4, key=GROUPED, **numbered(2))]
 
 
 # Queues and validation ----------------------------------------------------------------------------

@@ -17,6 +17,11 @@ RACKED = make.gang("g", {"a": 1}, required=RACK)
 NEAR = make.gang("g", {"a": 1}, preferred=RACK)
 NO_HYPERNODES = Cluster({"scheduling.volcano.sh/v1beta1": frozenset({"podgroups", "queues"})}, V114.fields)
 
+_R1 = {"type": "HyperNode", "selector": {"exactMatch": {"name": "r1"}}}
+TANGLED: tuple[Manifest, ...] = tuple(
+    {"metadata": {"name": name}, "spec": {"tier": 2, "tierName": RACK, "members": [_R1]}}
+    for name in ("z1", "z2")
+)
 WAITING: dict[str, tuple[PodGang, Context, str]] = {
     "no such queue": (PLAIN, volcano(observed=seen(queues=(queue("default"),))), "Volcano has no queue 'q'"),
     "a closed queue": (
@@ -60,6 +65,16 @@ WAITING: dict[str, tuple[PodGang, Context, str]] = {
         RACKED,
         volcano(observed={QUEUES: (queue("default"),), HYPERNODES: seen()[HYPERNODES]}),
         "Grove has not seen the ConfigMap .* networkTopology: Enabled",
+    ),
+    "a HyperNode in two others": (
+        RACKED,
+        volcano(observed={**seen(), HYPERNODES: TANGLED}),
+        "HyperNode 'r1' is a member of both 'z1' and 'z2'",
+    ),
+    "numbers of tiers that may not be read": (
+        make.gang("g", [make.podgroup("a", 1, required=RACK), make.podgroup("b", 1)]),
+        volcano(observed={}, networkTopology="Enabled"),
+        "Grove has not seen the HyperNodes, whose tiers the PodGroup must name",
     ),
     "HyperNodes that may not be read": (
         RACKED,

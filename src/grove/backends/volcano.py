@@ -46,6 +46,7 @@ from grove.backends.volcano_sight import DISABLED, QUEUES, Settings, Sight, queu
 from grove.backends.volcano_topology import (
     Packing,
     merged_groups,
+    needs_numbers,
     packing,
     preferences,
     problem,
@@ -120,6 +121,10 @@ class VolcanoBackend:
                 f"scheduler backend volcano waits for {PODGROUPS} in {PODGROUPS.api_version}; install Volcano"
             )
         able, chosen, sight = self.capabilities(context), settings(context.config), self._sight(context)
+        if able >= _TOPOLOGY and sight.tiers is None and needs_numbers(gang):
+            raise Waiting(
+                f"gang {gang.key}: Grove has not seen the HyperNodes, whose tiers the PodGroup must name"
+            )
         plan = packing(gang, context, chosen, sight) if able >= _TOPOLOGY else Packing()
         losses = account(gang, able, "Volcano", self._exceptions(gang, context, plan))
         queue = queue_of(gang, context)

@@ -91,6 +91,8 @@ class Sight:
     queues: Mapping[str, str] | None = None
     #: The tier of each tier name that some HyperNode carries; a lower tier is a smaller domain.
     tiers: Mapping[str, int] | None = None
+    #: Which HyperNode has two parents: as long as there is one, Volcano places no gang with a topology.
+    tangled: str = ""
     #: Whether the scheduler's configuration was found, and if so, whether it names the plugin.
     configured: bool | None = None
     plugin: bool | None = None
@@ -106,6 +108,7 @@ def look(observed: Mapping[Resource, tuple[Manifest, ...]]) -> Sight:
     return Sight(
         queues,
         _tiers(observed[HYPERNODES]) if HYPERNODES in observed else None,
+        _tangled(observed.get(HYPERNODES, ())),
         bool(texts) if known else None,
         any(_names_plugin(text) for each in texts for text in each) if texts else None,
         tuple(Precondition(f"queue {name}: {state or 'no state'}") for name, state in (queues or {}).items()),
@@ -160,6 +163,30 @@ def _tiers(hypernodes: tuple[Manifest, ...]) -> dict[str, int]:
         if isinstance(name, str) and name and isinstance(tier, int):
             found[name] = max(tier, found.get(name, tier))
     return found
+
+
+def _tangled(hypernodes: tuple[Manifest, ...]) -> str:
+    parents: dict[str, str] = {}
+    for each in hypernodes:
+        spec = each.get("spec")
+        members = spec.get("members") if isinstance(spec, dict) else None
+        for member in members if isinstance(members, list) else ():
+            child = _child(member)
+            if child and parents.setdefault(child, _name(each)) != _name(each):
+                return (
+                    f"HyperNode {child!r} is a member of both {parents[child]!r} and {_name(each)!r}, and "
+                    "Volcano places no gang with a topology until it is in one of them only;"
+                    " delete the wrong one"
+                )
+    return ""
+
+
+def _child(member: object) -> str:
+    if not isinstance(member, dict) or member.get("type") != "HyperNode":
+        return ""
+    selector = member.get("selector")
+    exact = selector.get("exactMatch") if isinstance(selector, dict) else None
+    return str(exact.get("name") or "") if isinstance(exact, dict) else ""
 
 
 def _texts(config_map: Manifest) -> list[str]:

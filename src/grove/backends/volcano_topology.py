@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup, TopologyConstraintGroup
+from grove.api.topology import ClusterTopologyBinding
 from grove.backends.base import Context
 from grove.backends.shape import groups_by_podgroup
 from grove.backends.volcano_sight import ENABLED, HYPERNODES, Settings, Sight, plugin_problem
 from grove.errors import Unsupported
 from grove.meta import Manifest
 
+_HOSTNAME: Final = "kubernetes.io/hostname"
 _SOFT: Final[Manifest] = {"mode": "soft"}
 
 
@@ -50,13 +52,13 @@ def packing(gang: PodGang, context: Context, chosen: Settings, sight: Sight) -> 
     asked = [] if unknown(context, chosen, sight) else preferences(gang)
     problems = {key: problem(key, context, chosen, sight) for key in asked}
     outer = _narrowest([gang.spec.topology_constraint, *_lifted(gang)], tiers)
-    found.whole = _network(outer, problems, found.lost)
+    found.whole = _network(outer, problems, found.lost, None)
     required = outer.required if outer else None
     merged = merged_groups(gang)
     for group in gang.spec.topology_constraint_group_configs:
         if group.name in {each.name for each in merged.values()}:
             inner = _inside(group.topology_constraint, required, tiers)
-            if network := _network(inner, problems, found.lost):
+            if network := _network(inner, problems, found.lost, tiers):
                 found.groups[group.name] = network
     for podgroup in gang.spec.podgroups:
         if (shared := merged.get(podgroup.name)) is not None:
@@ -65,9 +67,16 @@ def packing(gang: PodGang, context: Context, chosen: Settings, sight: Sight) -> 
                 found.lost.append(f"podgroup {podgroup.name!r} is packed with its group {shared.name!r} only")
         else:
             inner = _inside(podgroup.topology_constraint, required, tiers)
-            if network := _network(inner, problems, found.lost):
+            if network := _network(inner, problems, found.lost, tiers):
                 found.podgroups[podgroup.name] = network
     return found
+
+
+def needs_numbers(gang: PodGang) -> bool:
+    """Whether a part of the gang must share a domain: only the number of its tier says that to Volcano."""
+    groups = [each.topology_constraint for each in gang.spec.topology_constraint_group_configs]
+    inner = groups + [each.topology_constraint for each in gang.spec.podgroups]
+    return any(each.required for each in inner if each is not None)
 
 
 def required_keys(gang: PodGang) -> list[str]:
@@ -84,6 +93,8 @@ def problem(key: str, context: Context, chosen: Settings, sight: Sight) -> str:
             f"the cluster does not serve {HYPERNODES} in {HYPERNODES.api_version}, by which Volcano knows "
             "its topology; install Volcano with all of its CustomResourceDefinitions"
         )
+    if sight.tangled:
+        return sight.tangled
     if sight.tiers is None:
         if chosen.topology == ENABLED:
             return ""
@@ -102,6 +113,15 @@ def unknown(context: Context, chosen: Settings, sight: Sight) -> bool:
     """Whether what a topology needs has not been seen, as opposed to seen missing."""
     unseen = sight.tiers is None and context.cluster.serves(HYPERNODES)
     return unseen or (sight.configured is None and bool(plugin_problem(chosen, sight)))
+
+
+def discovered(binding: ClusterTopologyBinding) -> tuple[Manifest, ...]:
+    """HyperNodes as Volcano's discovery makes them of a binding's levels, where there is no cluster."""
+    keys = [level.key for level in reversed(binding.spec.levels) if level.key != _HOSTNAME]
+    return tuple(
+        {"metadata": {"name": key}, "spec": {"tier": tier, "tierName": key}}
+        for tier, key in enumerate(keys, start=1)
+    )
 
 
 def constraints(gang: PodGang) -> Iterator[GangTopologyConstraint | None]:
@@ -172,12 +192,18 @@ def _no_narrower(inner: str | None, outer: str | None, tiers: Mapping[str, int])
 
 
 def _network(
-    constraint: GangTopologyConstraint | None, problems: Mapping[str, str], lost: list[str]
+    constraint: GangTopologyConstraint | None,
+    problems: Mapping[str, str],
+    lost: list[str],
+    tiers: Mapping[str, int] | None,
 ) -> Manifest | None:
+    """The topology of a PodGroup, or with `tiers` that of a subgroup: there Volcano ignores a tier's name."""
     if constraint is None or not _asks(constraint):
         return None
-    if constraint.required:
+    if constraint.required and tiers is None:
         return {"mode": "hard", "highestTierName": constraint.required}
+    if constraint.required and tiers is not None:
+        return {"mode": "hard", "highestTierAllowed": tiers.get(constraint.required, 0)}
     if why := problems.get(constraint.preferred or "", ""):
         if why not in lost:
             lost.append(why)

@@ -28,6 +28,7 @@ from grove.backends.native.generation import DISRUPTION_FIELD, GROUP, TOPOLOGY_F
 from grove.backends.registry import BUILT_INS, Registry
 from grove.backends.volcano_objects import SUBGROUPS_FIELD, TIER_NAME_FIELD
 from grove.backends.volcano_sight import HYPERNODES
+from grove.backends.volcano_topology import discovered
 from grove.errors import FieldError, InvalidInput, Unsupported, Waiting
 from grove.extensions import installed
 from grove.meta import Manifest, Object
@@ -162,7 +163,8 @@ def render_set(judged: Judged, backend: Backend, on: Cluster) -> Rendering:
     """Every object that would exist; raises InvalidInput when the backend refuses the set."""
     cliqueset = judged.cliqueset
     # As things are when they have settled: some schedulers' objects say less while gates are closed.
-    context = Context(on, _GRANTED.get(backend.name, {}), cliqueset, released=True)
+    seen = {HYPERNODES: discovered(judged.topology)} if judged.topology is not None else {}
+    context = Context(on, _GRANTED.get(backend.name, {}), cliqueset, seen, released=True)
     if errors := backend.validate(cliqueset, context):
         raise InvalidInput(errors)
     plan = plan_children(Observed(cliqueset, {}, {}, {}, judged.topology, backend.name), Settled())

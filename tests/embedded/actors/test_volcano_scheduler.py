@@ -280,6 +280,10 @@ def hard(tier: str = RACK) -> Manifest:
     return {"mode": "hard", "highestTierName": tier}
 
 
+#: By its number: in a policy the name of a tier is ignored.
+TIER_1: Manifest = {"mode": "hard", "highestTierAllowed": 1}
+
+
 async def racked(server: FakeServer, made: Manifest, *nodes: Manifest) -> None:
     await install_volcano(server)
     await add(server, hypernode("r1"), hypernode("r2"), *nodes, made, *roles())
@@ -328,11 +332,42 @@ def test_a_hard_topology_is_dropped_in_silence_for(name: str) -> None:
 def test_a_subgroup_wants_a_rack_with_room_for_all_of_its_pods() -> None:
     async def scenario(server: FakeServer) -> None:
         await install_volcano(server)
-        made = group(policy("leader", 1), policy("worker", 2, networkTopology=hard()), least=3)
+        made = group(policy("leader", 1), policy("worker", 2, networkTopology=TIER_1), least=3)
         await add(server, hypernode("r1"), hypernode("r2"), *machines(2, 1, 2, 1), made, *roles(1, 4))
         await passes(3)
 
     assert bound(play(scenario, volcano)) == {}
+
+
+@pytest.mark.parametrize("by_name", [False, True], ids=["by number", "by name"])
+def test_a_policy_takes_a_tier_by_its_number_and_ignores_its_name(by_name: bool) -> None:
+    async def scenario(server: FakeServer) -> None:
+        await install_volcano(server)
+        made = group(
+            policy("leader", 1), policy("worker", 4, networkTopology=hard() if by_name else TIER_1), least=5
+        )
+        await add(server, hypernode("r1"), hypernode("r2"), *machines(2, 1, 2, 1), made, *roles(1, 4))
+        await passes(3)
+
+    assert len(bound(play(scenario, volcano))) == (5 if by_name else 0)
+
+
+def test_a_hypernode_with_two_parents_stops_every_gang_with_a_topology_and_no_other() -> None:
+    async def scenario(server: FakeServer) -> None:
+        await racked(server, group(*PAIR, networkTopology=hard()), *machines(2, 2, 2, 2))
+        inner = {"type": "HyperNode", "selector": {"exactMatch": {"name": "rack-r1"}}}
+        for name in ("z1", "z2"):
+            outer = hypernode(name)
+            outer["metadata"]["name"] = name
+            outer["spec"] = {"tier": 2, "tierName": "zone", "members": [inner]}
+            await add(server, outer)
+        await passes(3)
+        assert bound(server) == {}
+        assert status_of(server)["conditions"][0]["message"].endswith("; Pending: 4 Unschedulable")
+        await server.delete(f"{PATHS['HyperNode']}/z2")
+        await passes(3)
+
+    assert len(bound(play(scenario, volcano))) == 4
 
 
 def test_a_soft_topology_is_a_wish() -> None:

@@ -279,6 +279,10 @@ class VolcanoScheduler:
         spec, pods = decision.group.get("spec") or {}, decision.pods
         shapes = {key_of(pod): self._desk.shape(self._stored(pod)) for pod in pods}
         plugin = has_plugin(self._mirrors.of(CONFIG_MAPS).get(CONFIGURATION))
+        if self._ledger.map.tangled and plugin and rules.asks_for_domains(spec):
+            fates = {key_of(pod): rules.UNSCHEDULABLE for pod in waiting}
+            decision.refusal = rules.gang_words(spec, pods, fates)
+            return
         root = rules.tree(spec, pods, shapes, self._ledger.map, plugin=plugin)
         trial, verdict = self._attempt(root, spec, plugin=plugin)
         bound = {key_of(pod) for pod in pods if node_of(pod)}

@@ -129,12 +129,20 @@ def _leaf(members: Members, shapes: Mapping[Key, PodShape], keys: tuple[Keys, Ke
 
 def _keys(constraint: Manifest | None, world: Map, *, plugin: bool) -> tuple[Keys, Keys]:
     """The labels that a subgroup must share, and those that it should: the smallest domains come first."""
-    mode, tier = highest_tier(constraint, world, plugin=plugin)
+    # By a number only: in a policy Volcano does not look a tier's name up, and says nothing about it.
+    numbered = {key: value for key, value in (constraint or {}).items() if key != "highestTierName"}
+    mode, tier = highest_tier(numbered, world, plugin=plugin)
     smallest = world.tiers[0] if mode else 0
     if mode == "hard" and tier is not None:
         usable = [each for each in world.tiers if each <= tier]
         return (tier_label(max(usable, default=tier)),), ((tier_label(smallest),) if smallest < tier else ())
     return (), ((tier_label(smallest),) if mode else ())
+
+
+def asks_for_domains(spec: Manifest) -> bool:
+    """Whether the whole or a part of it has a network topology."""
+    parts = [spec, *(spec.get("subGroupPolicy") or ())]
+    return any(each.get("networkTopology") for each in parts)
 
 
 def gradient(spec: Manifest, world: Map, *, plugin: bool) -> list[Keys]:

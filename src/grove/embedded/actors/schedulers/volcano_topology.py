@@ -34,10 +34,16 @@ class Map:
     def __init__(self, hypernodes: Iterable[Manifest] = ()) -> None:
         self._specs = {each["metadata"]["name"]: each.get("spec") or {} for each in hypernodes}
         self._parents: dict[str, str] = {}
+        self._tangled = False
         self._leaves: list[tuple[str, Callable[[NodeFacts], bool]]] = []
         for name, spec in self._specs.items():
             for member in spec.get("members") or ():
                 self._add(name, member)
+
+    @property
+    def tangled(self) -> bool:
+        """Whether some HyperNode has two parents: nothing that asks for a domain is placed then."""
+        return self._tangled
 
     @property
     def tiers(self) -> list[int]:
@@ -67,7 +73,7 @@ class Map:
         if member.get("type") == "HyperNode":
             # Smaller HyperNodes are named, never matched: Volcano reads nothing else here.
             if exact:
-                self._parents[exact] = name
+                self._tangled |= self._parents.setdefault(exact, name) != name
         elif exact:
             self._leaves.append((name, lambda node: node.name == exact))
         elif "regexMatch" in selector:
