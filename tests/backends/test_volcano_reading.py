@@ -176,3 +176,16 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_reading(case: Case) -> None:
     assert VolcanoBackend().read(GANG, case.objects, case.pods, volcano()) == case.want
+
+
+def test_where_a_domain_is_required_and_no_node_is_named_both_causes_are() -> None:
+    gang = make.gang(
+        "g", [make.podgroup("leader", 2), make.podgroup("worker", 2, required="example.com/rack")]
+    )
+    told = VolcanoBackend().read(
+        gang, podgroup(condition("Unschedulable", SHORT)), pods(last=SHORT.partition(": ")[2]), volcano()
+    )
+    assert told.message.endswith(
+        "no node is named, as when no one example.com/rack has room for all that must share it, or queue 'default' "
+        "has no share left, which is at most what all nodes have."
+    )

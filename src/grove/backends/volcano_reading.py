@@ -13,6 +13,7 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Reading, Verdict
 from grove.backends.shape import Progress, progress, verdict_of
+from grove.backends.volcano_topology import required_keys
 from grove.meta import Manifest
 
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -40,6 +41,8 @@ def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], queue:
     words = [*([text] if text else ()), *(each for each in _pod_words(seen) if each not in text)]
     if words == [text] and reason in _ORDINARY and _NODES not in text and _unexplained(seen):
         why = f"queue {queue!r} has no share left, which is at most what all nodes have"
+        if domains := ", ".join(required_keys(gang)):
+            why = f"no one {domains} has room for all that must share it, or {why}"
         words.append(f"no node is named, as when {why}")
     if words:
         name = UNSCHEDULABLE if reason in _ORDINARY or not _NAME.fullmatch(reason) else reason
