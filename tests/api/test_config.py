@@ -42,8 +42,8 @@ def test_no_configuration_means_the_defaults() -> None:
     assert configuration.leader_election == OperatorConfiguration().leader_election
     assert not configuration.leader_election.enabled
     assert (configuration.runtime_client_connection.qps, configuration.runtime_client_connection.burst) == (
-        1000,
-        2000,
+        5000,
+        10000,
     )
 
 
