@@ -62,7 +62,9 @@ async def one_pod_short_binds_none_and_a_new_node_releases_all(scene: Scene) -> 
     await scene.apply(train())
     said = await scene.until_waiting("train-0")
     assert "0 of 3 pods placed" in said
-    assert ("gpu" if scene.judge.names_resources else "queue") in said.lower()
+    # The group's word and the pods' need not come at once.
+    word = "gpu" if scene.judge.names_resources else "queue"
+    await scene.until(lambda: word in scene.said("train-0").lower(), f"the reason names the {word}")
     _assert_told_in_time(scene, "train-0")
     before = outcome(scene, train_0=3)
     await scene.node("more")

@@ -39,7 +39,7 @@ async def end_well(act: Act) -> None:
         assert_gates_opened_on_whole_gangs_only(scene, gang, 3)
         assert_no_gate_opened_early(act.world.audit, scene.namespace, gang, 3)
     assert_no_pod_was_created_twice(scene)
-    assert len(scene.ledger.all(kinds.PODS)) == 6
+    assert len(scene.pods()) == 6
 
 
 async def until_seen(scene: Scene, count: int) -> None:
