@@ -28,7 +28,7 @@ from grove.backends.base import (
 from grove.backends.losses import account
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
 from grove.backends.shape import podgroup_of
-from grove.backends.volcano_admission import requestless, topology_errors
+from grove.backends.volcano_admission import requestless, resources_of, topology_errors
 from grove.backends.volcano_objects import (
     GROUP_ANNOTATION,
     OTHER_GROUP_ANNOTATION,
@@ -154,7 +154,8 @@ class VolcanoBackend:
     def read(
         self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
     ) -> Reading:
-        return volcano_reading.read(gang, objects, pods, queue_of(gang, context))
+        asked = resources_of(context.cliqueset)
+        return volcano_reading.read(gang, objects, pods, queue_of(gang, context), asked)
 
     def _sight(self, context: Context) -> Sight:
         """What is seen of the installation; looked at once, and again when something else is observed."""

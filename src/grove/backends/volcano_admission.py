@@ -33,6 +33,16 @@ def requestless(gang: PodGang, cliqueset: PodCliqueSet | None) -> list[str]:
     return [each.name for each in gang.spec.podgroups if each.name.endswith(tuple(idle))]
 
 
+def resources_of(cliqueset: PodCliqueSet | None) -> str:
+    """The names of the resources that the set's containers ask for."""
+    found: dict[str, None] = {}
+    for clique in cliqueset.template.cliques if cliqueset is not None else ():
+        for container in clique.spec.pod_spec.get("containers") or ():
+            resources = container.get("resources") or {}
+            found |= dict.fromkeys({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+    return ", ".join(sorted(found))
+
+
 def _requests(pod_spec: Mapping[str, Any]) -> bool:
     if pod_spec.get("overhead") or pod_spec.get("resources"):
         return True

@@ -29,8 +29,10 @@ _GATED: Final = "SchedulingGated"
 _NAME = re.compile(r"[A-Za-z]+")
 
 
-def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], queue: str) -> Reading:
-    """What became of the gang."""
+def read(
+    gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], queue: str, asked: str = ""
+) -> Reading:
+    """What became of the gang; `asked` names the resources that its pods ask for, if they are known."""
     seen = progress(gang, pods)
     decided = verdict_of(gang, seen)
     if decided is not None:
@@ -40,7 +42,8 @@ def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], queue:
     reason, text = next(_conditions(objects), ("", ""))
     words = [*([text] if text else ()), *(each for each in _pod_words(seen) if each not in text)]
     if words == [text] and reason in _ORDINARY and _NODES not in text and _unexplained(seen):
-        why = f"queue {queue!r} has no share left, which is at most what all nodes have"
+        share = f"no share of {asked} left" if asked else "no share left"
+        why = f"queue {queue!r} has {share}, which is at most what all nodes have"
         if domains := ", ".join(required_keys(gang)):
             why = f"no one {domains} has room for all that must share it, or {why}"
         words.append(f"no node is named, as when {why}")
