@@ -27,7 +27,7 @@ def costs(report: Report) -> Grid:
         (run.case.replace("x", " x "), _cost(Cost(run.cpu, run.rss_peak)), *_others(run, names))
         for run in report.runs
     ]
-    found += [(f"floor of {floor.pods}", "-", *_others(floor, names)) for floor in report.floors]
+    found += [(floor.title, "-", *_others(floor, names)) for floor in report.floors]
     return ("case", "operator", *names), found
 
 

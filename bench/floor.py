@@ -1,7 +1,8 @@
 """The floor: the same number of gated pods created and ungated by a bare loop, without an operator.
 
 What API server, scheduler and kubelets need by themselves on this machine; everything else is measured as a
-multiple of it.
+multiple of it. The floor of a gang size has the same pods in gangs of that size, with the objects by which
+the native scheduler knows them: what placing gangs costs the scheduler, whoever made them.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from typing import Final
 
 from bench.arena import Arena, arena, within
 from bench.cases import FLOOR_LABEL, GATE, NAMESPACE, floor_pod
+from bench.gangs import Gangs
 from bench.observer import Observer
 from bench.planes import Plane
 from bench.results import Cost, Floor
@@ -26,7 +28,7 @@ _OPEN: Final = [
 ]
 
 
-async def measure_floor(pods: int, *, plane: Plane, limit: float) -> Floor:
+async def measure_floor(pods: int, *, plane: Plane, limit: float, gang_size: int = 0) -> Floor:
     """One run on a fresh cluster."""
     async with arena(plane) as place, Observer(place.client, pods).watching() as observer:
         seen = observer.tally
@@ -34,7 +36,7 @@ async def measure_floor(pods: int, *, plane: Plane, limit: float) -> Floor:
         def hope() -> str:
             return f"floor of {pods}: {seen}"
 
-        costs = await within(limit, _run(place, observer, pods), unless=place.children, hope=hope)
+        costs = await within(limit, _run(place, observer, pods, gang_size), unless=place.children, hope=hope)
         start = seen.reached
         return Floor(
             pods=pods,
@@ -43,20 +45,29 @@ async def measure_floor(pods: int, *, plane: Plane, limit: float) -> Floor:
             running=start[Milestone.RUNNING] - observer.began,
             deleted=start[Milestone.GONE] - observer.deletion,
             components=costs,
+            gang_size=gang_size,
         )
 
 
-async def _run(place: Arena, observer: Observer, pods: int) -> dict[str, Cost]:
+async def _run(place: Arena, observer: Observer, pods: int, gang_size: int) -> dict[str, Cost]:
     client = place.client
+    gangs = Gangs(place.plane.minor, gang_size) if gang_size else None
+
+    async def create_group(index: int) -> None:
+        for resource, manifest in gangs.objects(index) if gangs is not None else ():
+            await client.create(resource, manifest)
 
     def create(index: int) -> Awaitable[Written]:
-        return client.create(kinds.PODS, floor_pod(index))
+        pod = floor_pod(index)
+        return client.create(kinds.PODS, gangs.linked(pod, index) if gangs is not None else pod)
 
     def open_gate(index: int) -> Awaitable[Written]:
         return client.json_patch(kinds.PODS, Key(NAMESPACE, f"floor-{index}"), _OPEN)
 
     before = place.usages()
     observer.began = time.monotonic()
+    if gangs is not None:
+        await _each(range(pods // gang_size), create_group)
     await _each(range(pods), create)
     await _each(range(pods), open_gate)
     await observer.milestone(Milestone.RUNNING)
@@ -67,7 +78,7 @@ async def _run(place: Arena, observer: Observer, pods: int) -> dict[str, Cost]:
     return costs
 
 
-async def _each(items: Iterable[int], request: Callable[[int], Awaitable[Written]]) -> None:
+async def _each(items: Iterable[int], request: Callable[[int], Awaitable[object]]) -> None:
     """A request for each, so many in flight."""
     todo = iter(items)
 

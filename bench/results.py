@@ -64,7 +64,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """So many gated pods without an operator."""
+    """So many gated pods without an operator; of a gang size, they are in gangs and its objects exist too."""
 
     pods: int
     created: float
@@ -73,6 +73,13 @@ class Floor:
     deleted: float
     #: From the first request until the last pod runs, by program.
     components: dict[str, Cost] = field(default_factory=dict)
+    gang_size: int = 0
+
+    @property
+    def title(self) -> str:
+        if not self.gang_size:
+            return f"floor of {self.pods}"
+        return f"floor of {self.pods // self.gang_size} x {self.gang_size}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,8 @@ class Report:
         return next((run for run in self.runs if run.case == case), None)
 
     def floor(self, pods: int) -> Floor | None:
-        return next((floor for floor in self.floors if floor.pods == pods), None)
+        """What so many pods need that are in no gang."""
+        return next((each for each in self.floors if each.pods == pods and not each.gang_size), None)
 
 
 def times(seconds: float, floor: float | None) -> str:

@@ -36,7 +36,7 @@ HEAD = (
 def rows(report: Report) -> list[tuple[str, ...]]:
     """A row for each case, then one for each floor."""
     found = [_run(run, report.floor(run.pods)) for run in report.runs]
-    return found + [_floor(floor) for floor in report.floors]
+    return found + [_floor(floor, report.floor(floor.pods)) for floor in report.floors]
 
 
 def _run(run: Run, floor: Floor | None) -> tuple[str, ...]:
@@ -55,19 +55,19 @@ def _run(run: Run, floor: Floor | None) -> tuple[str, ...]:
     )
 
 
-def _floor(floor: Floor) -> tuple[str, ...]:
-    times = [_time(seconds) for seconds in (floor.created, floor.gates_open, floor.running)]
+def _floor(floor: Floor, bare: Floor | None) -> tuple[str, ...]:
     speed = f"{floor.pods / floor.running:.0f}"
+    writes = f"{2 + 1 / floor.gang_size if floor.gang_size else 2:.2f}"
     return (
-        "floor",
+        floor.title,
         str(floor.pods),
-        *times,
+        *(_time(seconds) for seconds in (floor.created, floor.gates_open, floor.running)),
         "-",
         speed,
-        "1.00",
-        "1.00",
-        "2.00",
-        "2.00",
+        times(floor.gates_open, bare.gates_open if bare is not None else None),
+        times(floor.running, bare.running if bare is not None else None),
+        writes,
+        writes,
         "-",
         "-",
         _time(floor.deleted),

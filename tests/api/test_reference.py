@@ -26,7 +26,7 @@ def test_a_pod_spec_is_named_but_not_described() -> None:
 def test_the_configuration_page_shows_the_defaults() -> None:
     page = PAGES["operatorconfiguration.md"]
     assert '| `leaderElection.leaseDuration` | string | `"15s"` |' in page
-    assert "| `runtimeClientConnection.burst` | integer | `2000` |" in page
+    assert "| `runtimeClientConnection.burst` | integer | `10000` |" in page
     assert "| `network.autoMNNVLEnabled` | boolean | `false` |" in page
 
 

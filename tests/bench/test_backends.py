@@ -1,6 +1,9 @@
 """The benchmark of the backends: every built-in one is measured, and the page shows what was."""
 
+import pytest
 from bench.backends import PAGE, Results, Scheduled, markdown
+from bench.cases import GATE, floor_pod
+from bench.gangs import Gangs
 from bench.latency import Latency
 from bench.translation import Speed, selections, speeds
 
@@ -26,6 +29,17 @@ def test_the_page_says_which_scheduler_needs_no_object_and_how_long_the_others_t
     assert "| kai | 50,000 | 60,000 | 6 ms | 23 ms |" in text
     assert "| yunikorn | 9,000 | 1 | no object | no object |" in text
     assert "| KAI Scheduler 0.12.0 | 1.36 | 1.50 s | 2.25 s | 3.00 | 1.0 s | 0.5 s |" in text
+
+
+@pytest.mark.parametrize("minor", ["1.35", "1.36", "1.37"])
+def test_the_pods_of_a_gang_floor_point_to_its_objects_and_wait_for_the_driver_alone(minor: str) -> None:
+    gangs = Gangs(minor, 2)
+    names = {manifest["metadata"]["name"] for _, manifest in gangs.objects(3)}
+    for index in (6, 7):
+        spec = gangs.linked(floor_pod(index), index)["spec"]
+        link = spec.get("schedulingGroup") or spec["workloadRef"]
+        assert (link.get("podGroupName") or link["name"]) in names
+        assert spec["schedulingGates"] == [{"name": GATE}]
 
 
 def test_the_page_has_a_place_for_it() -> None:

@@ -160,7 +160,14 @@ def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
 
 def test_the_table_has_a_row_for_each_case_and_floor_and_compares_them() -> None:
     table = rows(good_report())
-    assert [row[0] for row in table] == ["5 x 2", "500 x 2", "125 x 8", "1 x 1000", "2500 x 2", "floor"]
+    assert [row[0] for row in table] == [
+        "5 x 2",
+        "500 x 2",
+        "125 x 8",
+        "1 x 1000",
+        "2500 x 2",
+        "floor of 1000",
+    ]
     assert table[1][6:10] == ("250", "1.33", "2.00", "6.50")
     assert table[0][7:9] == ("-", "-"), "there is no floor of ten pods to compare with"
 
