@@ -144,6 +144,25 @@ def test_a_scheduler_on_a_minor_that_it_is_not_run_on_is_refused(grove: Grove) -
     assert ran.err == "grove: YuniKorn 1.8.0 is not run on Kubernetes 1.37 here; choose 1.35.\n"
 
 
+def test_schedulers_that_nobody_plays_are_named(
+    grove: Grove, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: operator.config.grove.io/v1alpha1\nkind: OperatorConfiguration\n"
+        "scheduler: {profiles: [{name: kai-scheduler}, {name: volcano}, {name: yunikorn}]}\n"
+    )
+    said = grove(*REAL, "--config", str(config)).err
+    assert "grove: nobody schedules for volcano here; --scheduler volcano would\n" in said
+    assert "nobody schedules for kai" not in said
+    said = grove("up", "--control-plane", "real", "--scheduler", "volcano", "--config", str(config)).err
+    assert "nobody schedules for volcano" not in said
+    assert "grove: only volcano schedules here, but sets that name no scheduler go to default;" in said
+    assert "nobody schedules" not in grove(*REAL).err
+
+
 def test_another_scheduler_goes_with_a_real_control_plane_only(grove: Grove) -> None:
     ran = grove("up", "--scheduler", "kai")
     assert (ran.code, ran.out) == (2, "")

@@ -48,6 +48,12 @@ scheduler:
   defaultProfileName: default-scheduler
 """
 
+#: Beside kube-scheduler itself, only KAI is played on a real control plane.
+_ON_REAL: Final = f"""{_FURTHER}
+scheduler:
+  profiles: [{{name: default-scheduler}}, {{name: kai-scheduler}}]
+  defaultProfileName: default-scheduler
+"""
 #: What the operator cannot see of a scheduler that we start.
 _SETTINGS: Final = {"koordinator": "networkTopologyEnabled: true"}
 
@@ -56,13 +62,14 @@ _LOOKS: Final = 200
 _LOOK_AGAIN_SECONDS: Final = 0.05
 
 
-def configuration(scheduler: str = "") -> OperatorConfiguration:
+def configuration(scheduler: str = "", *, real: bool = False) -> OperatorConfiguration:
     """How the operator is configured on a local cluster unless a file says otherwise.
 
-    Where one scheduler runs in place of all others, it is the one for every set.
+    Only schedulers that run or are played there are enabled. Where one runs in place of all others, it is
+    the one for every set.
     """
     if not scheduler:
-        return load(CONFIGURATION)
+        return load(_ON_REAL if real else CONFIGURATION)
     profile = f"{{name: {scheduler}, config: {{{_SETTINGS.get(scheduler, '')}}}}}"
     chosen = f"scheduler: {{profiles: [{profile}], defaultProfileName: {scheduler}}}"
     return load(f"{_FURTHER}{chosen}\n")

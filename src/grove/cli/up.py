@@ -78,7 +78,8 @@ def _run(asked: Asked, config: str | None, *, with_operator: bool) -> None:
 
     if asked.kind is not Kind.KUBECONFIG or asked.play_nodes:
         local.require_embedded()
-    configuration = configuration_from(config) if config is not None else local.configuration(asked.scheduler)
+    usual = local.configuration(asked.scheduler, real=asked.kind is Kind.REAL)
+    configuration = configuration_from(config) if config is not None else usual
     for line in (*warnings_about(config), *_unserved(asked, configuration)):
         say(f"grove: {line}")
     logs.configure(
@@ -88,14 +89,23 @@ def _run(asked: Asked, config: str | None, *, with_operator: bool) -> None:
 
 
 def _unserved(asked: Asked, configuration: "OperatorConfiguration") -> list[str]:
-    """Says so when sets would go to a scheduler that does not run here."""
-    default = configuration.scheduler.default_backend
-    if not asked.scheduler or default == asked.scheduler:
+    """Says so when sets could go to a scheduler that neither runs nor is played here."""
+    if asked.kind is not Kind.REAL:
         return []
-    return [
-        f"only {asked.scheduler} schedules here, but sets that name no scheduler go to {default}; "
-        f"scheduler.defaultProfileName: {asked.scheduler} in the configuration changes that"
+    scheduler = configuration.scheduler
+    # Kubernetes' own is always enabled; that alone says nothing.
+    here = {asked.scheduler or "default", "kai", "default"}
+    found = [
+        f"nobody schedules for {name} here; --scheduler {name} would"
+        for name in scheduler.enabled_backends
+        if name not in here
     ]
+    if asked.scheduler and scheduler.default_backend == "default":
+        found.append(
+            f"only {asked.scheduler} schedules here, but sets that name no scheduler go to default; "
+            f"scheduler.defaultProfileName: {asked.scheduler} in the configuration changes that"
+        )
+    return found
 
 
 async def _up(asked: Asked, configuration: "OperatorConfiguration", *, with_operator: bool) -> None:
