@@ -30,9 +30,8 @@ OBJECTS: dict[str, Resource] = {
     "koordinator": resource("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup"),
     "volcano": resource("scheduling.volcano.sh", "v1beta1", "PodGroup"),
 }
-#: A native PodGroup outlives its deletion for as long as pods belong to it; others go at once, and Koordinator
-#: forgets with its own which pods it had.
-DELETABLE = ("kai", "volcano")
+#: A native PodGroup outlives its deletion for as long as pods belong to it; others go at once.
+DELETABLE = ("kai", "koordinator", "volcano")
 SHAPES: dict[str, dict[str, int]] = {"alone": {"worker": 2}, "pair": {"leader": 1, "worker": 2}}
 
 

@@ -3,8 +3,11 @@
 What every scheduler must do is told with all of them in the other files of this folder.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import pytest
 from tests.scenarios.stories import (
     KOORDINATOR_PODGROUPS,
     RACK,
@@ -23,6 +26,7 @@ from tests.scenarios.stories import (
 
 from grove.api import kinds
 from grove.api.config import load
+from grove.api.labels import MADE_ANEW
 from grove.backends.koordinator import SENTINEL
 from grove.backends.koordinator_topology import TOPOLOGIES
 from grove.embedded.actors.schedulers import koordinator_install
@@ -192,49 +196,92 @@ def test_replacing_a_pod_of_a_waiting_gang_holds_the_gang_until_the_new_gate_is_
     run_world(story, STAGE.options)
 
 
-def test_podgroups_that_are_deleted_under_a_running_gang_come_back_and_what_that_costs_is_said() -> None:
+def test_podgroups_that_are_deleted_under_a_running_gang_come_back_and_a_lost_pod_is_replaced() -> None:
     async def story(world: World) -> None:
-        await world.apply(STAGE.cliqueset(cliques=[gpu_role("worker", 3)]))
+        await world.apply(STAGE.cliqueset(cliques={"leader": 1, "worker": 2}))
         await until_running(world, "train-0")
         await world.settle()
         before = placed(await world.pods())
-        await world.user.delete(KOORDINATOR_PODGROUPS, Key("default", "train-0-worker"))
+        for name in ("train-0-leader", "train-0-worker"):
+            await world.user.delete(KOORDINATOR_PODGROUPS, Key("default", name))
         await world.settle()
-        assert await minima(world) == {"train-0-worker": 3}
+        assert await minima(world) == {"train-0-leader": 1, "train-0-worker": 2}
         assert "Repaired" in await reasons_about(world, "PodGang", "train-0")
         assert placed(await world.pods()) == before
-        # Koordinator has forgotten who runs: it does not even try the next replacement, and never says so.
-        victim = (await world.pods())[0]["metadata"]["name"]
-        await world.user.delete(kinds.PODS, Key("default", victim), grace_seconds=0)
-        await until_reason(world, "train-0", "Scheduled", "WaitingForScheduler")
-        await world.settle()
-        told = await world.condition("train-0", "Scheduled")
-        assert "2 of 3 pods placed; koord-scheduler does not count all of its pods" in told["message"]
+        for pod in await world.pods():
+            await world.user.delete(kinds.PODS, pod_key(pod), grace_seconds=0)
+            await world.settle()
+            assert len(placed(await world.pods())) == 3
 
     run_world(story, STAGE.options)
 
 
-def test_podgroups_that_are_deleted_under_a_waiting_gang_wedge_it_and_it_says_how_to_go_on() -> None:
+def test_pods_that_came_while_the_podgroup_was_gone_are_placed_too() -> None:
     async def story(world: World) -> None:
-        await world.apply(STAGE.cliqueset(cliques=[gpu_role("worker", 5)]))
+        await world.apply(STAGE.cliqueset(cliques={"worker": 4}))
+        await until_running(world, "train-0")
+        await world.settle()
+        async with without_operator(world):
+            await world.user.delete(KOORDINATOR_PODGROUPS, Key("default", "train-0-worker"))
+        # Two at once: a minimum that is lowered wakes one pod only.
+        for pod in (await world.pods())[:2]:
+            await world.user.delete(kinds.PODS, pod_key(pod), grace_seconds=0)
+        await world.settle()
+        assert len(placed(await world.pods())) == 4
+        assert await minima(world) == {"train-0-worker": 4}
+
+    run_world(story, STAGE.options)
+
+
+@asynccontextmanager
+async def without_operator(world: World) -> AsyncIterator[None]:
+    await world.kill_operator()
+    yield
+    await world.start_operator()
+
+
+@pytest.mark.parametrize("gone", [("leader",), ("worker",), ("leader", "worker")], ids=" and ".join)
+def test_podgroups_that_are_deleted_under_a_waiting_gang_come_back_and_it_runs_whole(
+    gone: tuple[str, ...],
+) -> None:
+    async def story(world: World) -> None:
+        await world.apply(STAGE.cliqueset(cliques=[gpu_role("leader", 2), gpu_role("worker", 3)]))
         await until_reason(world, "train-0", "Scheduled", "Unschedulable")
         await world.settle()
-        for pod in await world.pods():
-            # As if koord-scheduler had never come to say something on them.
-            await world.user.merge_patch(
-                kinds.PODS, pod_key(pod), {"status": {"conditions": None}}, subresource="status"
-            )
-        await world.user.delete(KOORDINATOR_PODGROUPS, Key("default", "train-0-worker"))
-        await world.settle()
-        told = await world.condition("train-0", "Scheduled")
-        assert "0 of 5 pods placed; koord-scheduler does not count all of its pods" in told["message"]
-        # New pods are seen when they come, so they are the other way out.
-        for pod in await world.pods():
-            await world.user.delete(kinds.PODS, pod_key(pod))
+        before = {pod["metadata"]["uid"] for pod in await world.pods()}
+        async with History(world, kinds.PODS, KOORDINATOR_PODGROUPS) as history:
+            for role in gone:
+                await world.user.delete(KOORDINATOR_PODGROUPS, Key("default", f"train-0-{role}"))
+            await world.settle()
+        assert history.first("PodGroup", lambda each: each["spec"]["minMember"] == SENTINEL)
+        assert placed(await world.pods()) == {}
+        assert await minima(world) == {"train-0-leader": 2, "train-0-worker": 3}
+        assert not any(MADE_ANEW in each["metadata"]["annotations"] for each in await podgroups(world))
         await world.add_node("more")
         await until_running(world, "train-0")
+        assert {pod["metadata"]["uid"] for pod in await world.pods()} == before
 
     run_world(story, STAGE.options)
+
+
+async def podgroups(world: World) -> list[Manifest]:
+    return await world.all(KOORDINATOR_PODGROUPS)
+
+
+def test_while_koordinator_does_not_run_a_podgroup_that_came_back_waits_for_it() -> None:
+    async def story(world: World) -> None:
+        for crd in koordinator_install.definitions():
+            await world.user.create(CRDS, crd)
+        await world.apply(STAGE.cliqueset(cliques={"worker": 2}))
+        await until_reason(world, "train-0", "Scheduled", "WaitingForScheduler")
+        await world.settle()
+        await world.user.delete(KOORDINATOR_PODGROUPS, Key("default", "train-0-worker"))
+        await world.settle()
+        assert await minima(world) == {"train-0-worker": SENTINEL}
+        told = await world.condition("train-0", "Scheduled")
+        assert told["message"].endswith("its PodGroups have no status: does koord-scheduler run?")
+
+    run_world(story, replace(STAGE.options, schedulers=()))
 
 
 def pod_key(pod: Manifest) -> Key:

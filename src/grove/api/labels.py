@@ -41,6 +41,10 @@ TOPOLOGY_NAME: Final = "grove.io/topology-name"
 EXTERNAL_BACKEND: Final = "grove.io/external-backend"
 #: On a gang whose scheduler needs a new name for each attempt: how many attempts there were before this one.
 INCARNATION: Final = "grove.io/incarnation"
+#: On a scheduler's object that was deleted by hand: its pods are being shown to the scheduler again.
+MADE_ANEW: Final = "grove.io/made-anew"
+#: On such a pod: the UID of the object by which the scheduler has heard of it.
+SHOWN_TO: Final = "grove.io/shown-to"
 MNNVL_GROUP: Final = "grove.io/mnnvl-group"
 DISABLE_PROTECTION: Final = "grove.io/disable-managed-resource-protection"
 

@@ -286,6 +286,35 @@ class Incarnating(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """What it takes until a scheduler knows the pods of objects that were made anew."""
+
+    #: Whether the objects stay as they were made: the scheduler, or a pod, is not so far yet.
+    waits: bool = False
+    #: Pods that must change for the scheduler to hear of them, and how.
+    touched: tuple[tuple[Pod, Marks], ...] = ()
+    #: Pods without a node of which it will not hear in any case: only new ones in their place are tried.
+    replaced: tuple[Pod, ...] = ()
+
+
+@runtime_checkable
+class Recalling(Protocol):
+    """A backend whose scheduler forgets with an object which pods belong to it, and never asks.
+
+    An object that was deleted by hand comes back as `made_anew` says and stays so while `recall` waits; then
+    `recall`'s pods are replaced, and the object becomes what was translated.
+    """
+
+    def made_anew(self, manifest: Manifest) -> Manifest:
+        """The translated object as it must come back; under it nothing may be placed."""
+        ...
+
+    def recall(self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod]) -> Recall | None:
+        """What is left to do for those of the objects that came back; None when none of them did."""
+        ...
+
+
 @runtime_checkable
 class TopologyAware(Protocol):
     """A backend whose scheduler reads the cluster's topology from an object of its own."""

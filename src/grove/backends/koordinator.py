@@ -16,8 +16,13 @@ from grove.api import conditions, labels, names
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang, PodGroup
 from grove.api.pod import Pod
-from grove.backends import koordinator_quota, koordinator_reading, koordinator_topology
-from grove.backends.base import Capability, Context, Observed, Precondition, Reading, Translation
+from grove.backends import (
+    koordinator_quota,
+    koordinator_reading,
+    koordinator_recall,
+    koordinator_topology,
+)
+from grove.backends.base import Capability, Context, Observed, Precondition, Reading, Recall, Translation
 from grove.backends.koordinator_settings import Settings, settings_of
 from grove.backends.losses import account
 from grove.backends.podspec import add_affinity, add_gate, add_metadata, copy_of, inherit_priority
@@ -105,6 +110,13 @@ class KoordinatorBackend:
     def holds_back(self, pod: Pod, gang: PodGang) -> bool:
         """A pod above the minimum waits for the gang, whose place it could otherwise take."""
         return koordinator_reading.beyond_minimum(pod, gang) and not _is(gang, conditions.SCHEDULED)
+
+    def made_anew(self, manifest: Manifest) -> Manifest:
+        """A PodGroup that was deleted comes back without a chance, until its pods are known again."""
+        return koordinator_recall.made_anew(manifest, SENTINEL)
+
+    def recall(self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod]) -> Recall | None:
+        return koordinator_recall.recall(objects, pods, POD_GROUP_LABEL)
 
     def read(
         self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context

@@ -19,11 +19,12 @@ from grove.backends.base import (
     Context,
     HoldingBack,
     Reading,
+    Recall,
     Translation,
     Verdict,
 )
 from grove.backends.shape import incarnation, progress
-from grove.controllers import events, repair
+from grove.controllers import events, recall, repair
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers
 from grove.controllers.attempts import due_in, next_attempt, present
 from grove.controllers.foreign import ForeignGangs
@@ -82,6 +83,8 @@ class Forward:
     translation: Translation = NOTHING
     #: Objects that somebody else edited or deleted.
     repairs: tuple[str, ...] = ()
+    #: What the scheduler must learn again before objects that came back may be as translated.
+    recall: Recall | None = None
     failure: GroveError | None = None
 
 
@@ -116,8 +119,7 @@ class GangReconciler:
             await self.shell.liveness.confirmed(kinds.GANGS, seen.gang)
         ):
             return DONE
-        objects = await self.shell.applier.apply(forward.changes, barrier=self.barrier, key=key)
-        failure = forward.failure or next((error for _, error in objects.failures), None)
+        failure = forward.failure or await self.write(forward, key)
         due = due_in(seen.gang, seen.pods, seen.backend, self.shell.clock.now())
         unready = await self.unready_guests(seen) if failure is None else ()
         referenced = None
@@ -197,6 +199,7 @@ class GangReconciler:
             if missing:
                 return Forward(failure=Waiting("; ".join(missing)))
             translation = seen.backend.translate(seen.gang, seen.context)
+            recalled = recall.recall_of(seen.backend, seen.gang, seen.objects, seen.pods)
         except (Terminal, Waiting) as failure:
             return Forward(failure=failure)
         except Exception as defect:
@@ -205,9 +208,11 @@ class GangReconciler:
         changes: list[Change] = []
         repairs: list[str] = []
         wanted = set()
-        for manifest in translation.manifests:
-            resource = self.shell.scheduling.resource_of(manifest)
-            there = self.shell.scheduling.object(manifest)
+        initialized = _initialized(seen.gang)
+        for translated in translation.manifests:
+            resource = self.shell.scheduling.resource_of(translated)
+            there = self.shell.scheduling.object(translated)
+            manifest = recall.standing(seen.backend, translated, there, recalled, initialized=initialized)
             wanted.add((resource, manifest["metadata"]["name"]))
             if there is not None and there.terminating:
                 continue
@@ -219,13 +224,25 @@ class GangReconciler:
                 changes.append(Delete(resource, there.key, there.uid))
             else:
                 changes.append(Apply(resource, manifest))
-            if _initialized(seen.gang) if there is None else repair.taken_over(differing, there):
+            if initialized if there is None else repair.taken_over(differing, there):
                 repairs.append(f"{resource.kind} {manifest['metadata']['name']}")
         for item in seen.objects:
             resource = self.shell.scheduling.resource_of(item.manifest)
             if (resource, item.name) not in wanted and not item.terminating:
                 changes.append(Delete(resource, item.key, item.uid))
-        return Forward(tuple(changes), translation, tuple(repairs))
+        return Forward(tuple(changes), translation, tuple(repairs), recalled)
+
+    async def write(self, forward: Forward, key: Key) -> GroveError | None:
+        """Put the objects in place; what failed. Pods are replaced before their object is whole again."""
+        pods = recall.changes(forward.recall)
+        shown = await self.shell.applier.apply(pods, barrier=self.barrier, key=key)
+        if shown.failures and not shown.refusals:
+            # A pod changed underneath, which is no failure of the gang: look again.
+            shown.raise_failure()
+        if shown.failures:
+            return shown.failures[0][1]
+        objects = await self.shell.applier.apply(forward.changes, barrier=self.barrier, key=key)
+        return next((error for _, error in objects.failures), None)
 
     async def reference(self, seen: Seen, key: Key) -> Applied | None:
         """List the gang's pods once all of them exist; None while they do not."""
