@@ -68,6 +68,11 @@ def with_its_pods(key: Key, cache: Cache) -> float:
     return min(_SECONDS_MOST, _SECONDS_LEAST + crowd + _SECONDS_EACH * count)
 
 
+def unhurried(key: Key, cache: Cache) -> float:
+    """What goes into statuses only, and may be gathered for as long as those are held back at least."""
+    return max(_A_MOMENT_SECONDS, with_its_pods(key, cache))
+
+
 def with_its_siblings(key: Key, cache: Cache) -> float:
     """Longer for a set with many gangs."""
     return min(_SET_SECONDS_MOST, _SET_SECONDS_EACH * cache.store(PodGang).count("set", str(key)))
@@ -191,8 +196,18 @@ def gang_placed(old: PodGang, new: PodGang) -> bool:
     return _is_true(new, conditions.SCHEDULED) and not _is_true(old, conditions.SCHEDULED)
 
 
-def any_change(old: Object, new: Object) -> bool:
-    return True
+def pod_counts(old: Pod, new: Pod) -> bool:
+    """What somebody waits for: gates that opened or may open, a pod that ended or is somebody else's now."""
+    return (
+        old.spec.scheduling_gates != new.spec.scheduling_gates
+        or old.finished != new.finished
+        or wanted(old, new)
+    )
+
+
+def only_stands(old: Pod, new: Pod) -> bool:
+    """A pod that got further and nothing else: this only goes into statuses, which are held back anyway."""
+    return not pod_counts(old, new)
 
 
 def _initialized(gang: PodGang) -> bool:
@@ -228,10 +243,12 @@ TABLE: tuple[Wakeup, ...] = (
     Wakeup(kinds.GANGS, PodGang, gang_moved, CLIQUE, its_cliques),
     Wakeup(kinds.CLIQUESETS, PodCliqueSet, chooses_otherwise, GANG, its_gangs),
     Wakeup(kinds.CLIQUESETS, PodCliqueSet, chooses_otherwise, CLIQUE, cliques_of),
-    Wakeup(kinds.PODS, Pod, any_change, CLIQUE, its_clique, with_its_pods),
+    Wakeup(kinds.PODS, Pod, pod_counts, CLIQUE, its_clique, with_its_pods),
+    Wakeup(kinds.PODS, Pod, only_stands, CLIQUE, its_clique, unhurried),
     Wakeup(kinds.GANGS, PodGang, wanted, GANG, itself),
     Wakeup(kinds.CLIQUES, PodClique, clique_counts, GANG, its_gang),
-    Wakeup(kinds.PODS, Pod, any_change, GANG, its_gang, with_its_pods),
+    Wakeup(kinds.PODS, Pod, pod_counts, GANG, its_gang, with_its_pods),
+    Wakeup(kinds.PODS, Pod, only_stands, GANG, its_gang, unhurried),
     Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, wanted, TOPOLOGY, itself),
     # A status write whose answer was lost took effect all the same: when it shows, look whether it holds.
     Wakeup(kinds.CLIQUESETS, PodCliqueSet, says_otherwise, CLIQUESET, itself, in_a_moment),
