@@ -30,8 +30,8 @@ RACKS = (
 
 
 UNCOUNTED = (
-    "koord-scheduler does not count all of its pods; if that stays, its PodGroups were deleted and made anew: "
-    "restart koord-scheduler"
+    "koord-scheduler does not count all of its pods; if that stays, a PodGroup was replaced by hand: "
+    "delete it, Grove makes it anew"
 )
 
 

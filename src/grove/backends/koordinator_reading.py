@@ -102,10 +102,10 @@ def _silent(objects: Sequence[Manifest], seen: Progress) -> Reading:
     if phases == {""}:
         why = "its PodGroups have no status: does koord-scheduler run?"
     elif "Pending" in phases or "" in phases:
-        # For a moment this is so with every gang; with one whose PodGroups were made anew it stays.
+        # For a moment this is so with every gang; it stays where somebody else put a PodGroup in our place.
         why = (
-            "koord-scheduler does not count all of its pods; if that stays, its PodGroups were deleted and "
-            "made anew: restart koord-scheduler"
+            "koord-scheduler does not count all of its pods; if that stays, a PodGroup was replaced by "
+            "hand: delete it, Grove makes it anew"
         )
     else:
         return waiting
