@@ -19,8 +19,9 @@ from grove.controllers.apply import Applier, Remembers
 from grove.controllers.clique import PODS_BY_OWNER, CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
 from grove.controllers.foreign import ForeignGangs
-from grove.controllers.gang import PODS_BY_GANG, GangReconciler
+from grove.controllers.gang import GangReconciler
 from grove.controllers.liveness import Liveness
+from grove.controllers.members import PODS_BY_GANG
 from grove.controllers.observation import Observation
 from grove.controllers.report import Reporter
 from grove.controllers.scheduling import Scheduling, owner_uids

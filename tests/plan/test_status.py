@@ -229,3 +229,17 @@ def test_a_refused_set_names_the_field() -> None:
     status = desired_cliqueset_status(make.cliqueset("t"), SetFacts({}, {}, refused=[error]), now=NOW)
     assert told(status)[conditions.ACCEPTED] == "False"
     assert message_of(status, conditions.ACCEPTED) == "spec.template.cliques[0].name: too long"
+
+
+def test_a_reason_that_is_no_name_does_not_cost_the_status() -> None:
+    gang = make.gang("train-0", {"train-0-worker": 1})
+    facts = GangFacts(
+        pods=(), wanted={}, initialized=False, reason="Not enough resources", message="0 of 1 pods placed"
+    )
+    [told] = [
+        each
+        for each in desired_gang_status(gang, facts, now=datetime(2026, 1, 1, tzinfo=UTC))["conditions"]
+        if each["type"] == "Scheduled"
+    ]
+    assert told["reason"] == "SchedulerError"
+    assert told["message"] == "Not enough resources: 0 of 1 pods placed"

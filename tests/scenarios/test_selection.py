@@ -2,7 +2,6 @@
 
 import pytest
 from tests.scenarios.stories import (
-    EVENTS,
     events_about,
     pass_time,
     reasons_about,
@@ -181,19 +180,17 @@ def test_a_selection_is_counted_once_however_often_the_set_is_looked_at() -> Non
     run_world(story, KAI)
 
 
-def test_a_gang_without_the_label_of_a_backend_is_nobodys_and_left_alone() -> None:
+def test_a_gang_that_names_no_backend_and_has_no_pods_gets_the_default_one() -> None:
     async def story(world: World) -> None:
-        foreign = make.gang_manifest("foreign", {"foreign-worker": 2})
-        await world.apply(foreign)
-        born = (await world.gang("foreign") or {})["metadata"]["resourceVersion"]
-        await pass_time(10)
+        await world.apply(make.gang_manifest("foreign", {"foreign-worker": 2}))
+        await world.settle()
         found = await world.gang("foreign")
         assert found is not None
-        assert [each["type"] for each in found["status"]["conditions"]] == ["Initialized"]
-        assert found["metadata"]["resourceVersion"] == born
-        assert await world.all(EVENTS) == []
+        assert found["metadata"]["labels"][labels.SCHEDULER_BACKEND] == "kai"
+        waiting = await world.condition("foreign", "Initialized")
+        assert (waiting["status"], waiting["message"]) == ("False", "0 of 2 pods exist")
 
-    run_world(story)
+    run_world(story, KAI_BY_DEFAULT)
 
 
 def test_a_gang_with_the_label_of_a_backend_that_is_not_enabled_stays_and_says_so() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
@@ -328,6 +328,20 @@ class TopologyAware(Protocol):
     def levels_of(self, manifest: Manifest) -> tuple[str, ...]:
         """The node label keys of a topology object, broadest first; compare with the binding's."""
         ...
+
+
+P = TypeVar("P")
+
+_OFFERS: dict[tuple[type, type], bool] = {}
+
+
+def offers(backend: object, protocol: type[P]) -> TypeGuard[P]:
+    """Whether a backend also speaks an optional protocol; remembered, as it is asked for every gang."""
+    question = type(backend), protocol
+    known = _OFFERS.get(question)
+    if known is None:
+        known = _OFFERS[question] = isinstance(backend, protocol)
+    return known
 
 
 ObjectKey = tuple[Resource, Key]

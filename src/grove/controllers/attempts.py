@@ -13,7 +13,7 @@ from typing import Final
 from grove.api import kinds, labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Backend, Incarnating
+from grove.backends.base import Backend, Incarnating, offers
 from grove.backends.shape import incarnation
 from grove.plan.changes import Patch
 from grove.plan.gangs import podgroup_manifest
@@ -39,7 +39,7 @@ NO_LEFTOVERS: Final = Leftovers()
 def due_in(gang: PodGang, pods: Sequence[Pod], backend: Backend | None, now: datetime) -> float | None:
     """In how many seconds the next attempt may begin; None while the present one is not spoilt."""
     listed = {reference.name for group in gang.spec.podgroups for reference in group.pod_references}
-    if not listed or not isinstance(backend, Incarnating):
+    if not listed or not offers(backend, Incarnating):
         return None
     standing = [pod for pod in pods if pod.name in listed and not _lost(pod)]
     if len(standing) == len(listed) or any(pod.bound for pod in standing):
@@ -65,7 +65,7 @@ def leftovers(
     pods: Sequence[Pod], gang: PodGang, backend: Backend, whole: Callable[[], Sequence[Pod]]
 ) -> Leftovers:
     """What a clique's pods have to do with the gang's attempts; `whole` finds the pods of the whole gang."""
-    if not isinstance(backend, Incarnating):
+    if not offers(backend, Incarnating):
         return NO_LEFTOVERS
     ended = frozenset(pod.name for pod in pods if backend.given_up(pod, gang))
     if ended and any(pod.bound and not _lost(pod) for pod in whole() if labels.POD_CLIQUE in pod.labels):
@@ -76,7 +76,7 @@ def leftovers(
 
 def present(pods: Sequence[Pod], gang: PodGang, backend: Backend | None) -> Sequence[Pod]:
     """The pods that take part in the present attempt."""
-    if not isinstance(backend, Incarnating):
+    if not offers(backend, Incarnating):
         return pods
     return [pod for pod in pods if not backend.outlived(pod, gang)]
 

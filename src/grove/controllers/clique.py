@@ -12,7 +12,7 @@ from grove.backends.base import Backend, Context
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
 from grove.controllers.attempts import leftovers
-from grove.controllers.gang import PODS_BY_GANG
+from grove.controllers.members import pods_of
 from grove.controllers.opening import openings
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError
@@ -131,7 +131,7 @@ class CliqueReconciler:
 
     def of_gang(self, gang: PodGang) -> Sequence[Pod]:
         """All pods of the gang, also of its other cliques."""
-        return self.shell.cache.store(Pod).index(PODS_BY_GANG, str(gang.key))
+        return pods_of(self.shell.cache, gang)
 
     async def report(self, seen: Seen, applied: Applied) -> Outcome:
         """The status from the pods as observed, then what happened as events."""

@@ -11,13 +11,12 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.decode import decode
 from grove.api.gang import PodGang
-from grove.api.pod import Pod
 from grove.api.service import Service
 from grove.api.topology import ClusterTopologyBinding
 from grove.backends.base import Backend
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
-from grove.controllers.gang import PODS_BY_GANG
+from grove.controllers.members import pods_of
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, FieldError
 from grove.meta import Condition, Key, Resource
@@ -150,16 +149,16 @@ class CliqueSetReconciler:
             name: backend_of(gang)
             for name, gang in seen.gangs.items()
             if backend_of(gang) not in ("", wanted)
-            and any(pod.active for pod in self.shell.cache.store(Pod).index(PODS_BY_GANG, str(gang.key)))
+            and any(pod.active for pod in pods_of(self.shell.cache, gang))
         }
 
     def leaving(self, seen: Observed, verdict: Verdict) -> bool:
         """Whether a gang waits only for its unplaced pods to go; nobody need tell us of the last one."""
         if verdict.backend is None or verdict.refused:
             return False
-        wanted, pods = verdict.backend.name, self.shell.cache.store(Pod)
+        wanted = verdict.backend.name
         return any(
-            backend_of(gang) != wanted and leaves(gang, pods.index(PODS_BY_GANG, str(gang.key)), wanted)
+            backend_of(gang) != wanted and leaves(gang, pods_of(self.shell.cache, gang), wanted)
             for gang in seen.gangs.values()
         )
 

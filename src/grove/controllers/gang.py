@@ -22,6 +22,7 @@ from grove.backends.base import (
     Recall,
     Translation,
     Verdict,
+    offers,
 )
 from grove.backends.shape import incarnation, progress
 from grove.controllers import events, recall, repair
@@ -35,6 +36,7 @@ from grove.controllers.gang_words import (
     scaled_below_minimum,
     troubles,
 )
+from grove.controllers.members import pods_of
 from grove.controllers.scheduling import missing_preconditions
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError, Terminal, Waiting
@@ -49,8 +51,6 @@ from grove.runtime.outcome import DONE, After, Outcome
 from grove.runtime.store import Foreign
 
 log = logging.getLogger(__name__)
-
-PODS_BY_GANG = "gang"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class GangReconciler:
         gang = self.shell.cache.store(PodGang).get(key)
         if gang is None or gang.terminating or not is_foreign(gang):
             return False
-        pods = self.shell.cache.store(Pod).index(PODS_BY_GANG, str(key))
+        pods = pods_of(self.shell.cache, gang)
         return await self.foreign.adopt(gang, pods, self.barrier)
 
     async def unready_guests(self, seen: Seen) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ class GangReconciler:
             cache.store(PodClique).get(Key(key.namespace, group.name))
             for group in (gang.spec.podgroups if ours else ())
         ]
-        pods = cache.store(Pod).index(PODS_BY_GANG, str(key))
+        pods = pods_of(cache, gang)
         return Seen(
             gang,
             backend,
@@ -382,10 +382,13 @@ class GangReconciler:
         if conditions.BACKEND_CHANGE_PENDING in true:
             said = after[conditions.BACKEND_CHANGE_PENDING]["message"]
             recorder.send(events.backend_change_pending(gang, said))
-        old = find_condition(gang.status.conditions, conditions.SCHEDULED)
-        news = old is None or old.reason != reading.reason
-        if reading.verdict is Verdict.UNSCHEDULABLE and news:
+        if reading.verdict is Verdict.UNSCHEDULABLE and _is_news(gang, reading):
             recorder.send(events.gang_unschedulable(gang, reading.reason, reading.message))
+
+
+def _is_news(gang: PodGang, reading: Reading) -> bool:
+    told = find_condition(gang.status.conditions, conditions.SCHEDULED)
+    return told is None or told.reason != reading.reason
 
 
 def _initialized(gang: PodGang) -> bool:
@@ -402,6 +405,6 @@ def _released(gang: PodGang, pods: Sequence[Pod], backend: Backend | None) -> bo
         return False
     gate = backend.scheduling_gate
     open_ = {pod.name for pod in pods if pod.active and not pod.gated_by(gate)}
-    if isinstance(backend, HoldingBack):
+    if offers(backend, HoldingBack):
         open_ |= {pod.name for pod in pods if pod.active and backend.holds_back(pod, gang)}
     return all(each.name in open_ for group in gang.spec.podgroups for each in group.pod_references)

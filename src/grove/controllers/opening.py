@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from grove.api import kinds
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Backend, Context, HoldingBack, Incarnating
+from grove.backends.base import Backend, Context, HoldingBack, Incarnating, offers
 from grove.controllers.shell import Shell
 from grove.plan.changes import Change, JsonPatch
 from grove.plan.gates import gates_of, opening, releasable
@@ -20,9 +20,9 @@ def openings(
         return []
     in_place = shell.scheduling.in_place(gang, backend, context)
     free = releasable(pods, gang=gang, clique=clique, gate=gate, objects_in_place=in_place)
-    if isinstance(backend, HoldingBack):
+    if offers(backend, HoldingBack):
         free = [pod for pod in free if not backend.holds_back(pod, gang)]
-    if not isinstance(backend, Incarnating):
+    if not offers(backend, Incarnating):
         return [JsonPatch(kinds.PODS, pod.key, opening(pod, gate)) for pod in free]
     changes: list[Change] = []
     for pod in free:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from grove.api import kinds, labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Backend, Recall, Recalling
+from grove.backends.base import Backend, Recall, Recalling, offers
 from grove.meta import Manifest
 from grove.plan.changes import Change, Delete, Patch
 from grove.runtime.store import Foreign
@@ -19,7 +19,7 @@ def recall_of(
     backend: Backend | None, gang: PodGang, objects: Sequence[Foreign], pods: Sequence[Pod]
 ) -> Recall | None:
     """What is left to do; None when no object of the gang came back."""
-    if not isinstance(backend, Recalling):
+    if not offers(backend, Recalling):
         return None
     there = [item.manifest for item in objects if not item.terminating]
     return backend.recall(gang, there, pods)
@@ -32,7 +32,7 @@ def standing(
 
     Before the gang is initialised all gates are closed: its pods have yet to change when they open.
     """
-    if not isinstance(backend, Recalling):
+    if not offers(backend, Recalling):
         return manifest
     if there is None:
         return backend.made_anew(manifest) if initialized else manifest

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from grove.api import labels
-from grove.backends.base import Backend, Replacing
+from grove.backends.base import Backend, Replacing, offers
 from grove.meta import Manifest
 from grove.plan.changes import difference, forgetting
 from grove.runtime.store import Foreign
@@ -29,7 +29,7 @@ def _all_in(patch: Manifest, fields: Manifest) -> bool:
 
 def must_be_replaced(backend: Backend, manifest: Manifest, patch: Manifest) -> bool:
     """Whether something differs that the API server refuses to change in place."""
-    if not isinstance(backend, Replacing):
+    if not offers(backend, Replacing):
         return False
     return any(_touches(patch, path.split(".")) for path in backend.immutable(manifest))
 

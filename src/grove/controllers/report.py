@@ -17,6 +17,9 @@ from grove.runtime.clock import Clock
 from grove.runtime.outcome import DONE, After, Outcome
 
 HOLD_SECONDS = 0.5
+#: While many are held back, all wait longer: what changes for one gang of hundreds will change again.
+HOLD_SECONDS_EACH = 0.004
+HOLD_SECONDS_MOST = 2.0
 HOLD_WHILE_BUSY_SECONDS = 30.0
 #: So long it must be quiet before everybody who was held back is called.
 QUIET_SECONDS = 1.0
@@ -85,7 +88,8 @@ class Reporter:
             self._waiting[held] = barrier
             wait = since + HOLD_WHILE_BUSY_SECONDS - now
         else:
-            wait = since + HOLD_SECONDS - now
+            crowd = min(HOLD_SECONDS_MOST, HOLD_SECONDS_EACH * len(self._since))
+            wait = since + max(HOLD_SECONDS, crowd) - now
         # What is left of a wait by the inaccuracy of floats alone is no wait.
         return wait if wait > 0.001 else 0.0
 

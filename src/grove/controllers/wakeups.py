@@ -33,6 +33,8 @@ _SECONDS_LEAST = 0.01
 #: On a cluster with many pods everybody waits a little longer: nobody sees it, and there is less to do.
 _CROWD_SECONDS_EACH = 0.00002
 _CROWD_SECONDS_MOST = 0.1
+_UNHURRIED_SECONDS_EACH = 0.0005
+_UNHURRIED_SECONDS_MOST = 1.0
 _A_MOMENT_SECONDS = 0.2
 _SECONDS_EACH = 0.0002
 _SECONDS_MOST = 0.5
@@ -69,8 +71,9 @@ def with_its_pods(key: Key, cache: Cache) -> float:
 
 
 def unhurried(key: Key, cache: Cache) -> float:
-    """What goes into statuses only, and may be gathered for as long as those are held back at least."""
-    return max(_A_MOMENT_SECONDS, with_its_pods(key, cache))
+    """What goes into statuses only may be gathered for about as long as those are held back."""
+    crowd = min(_UNHURRIED_SECONDS_MOST, _UNHURRIED_SECONDS_EACH * len(cache.store(Pod)))
+    return max(_A_MOMENT_SECONDS, crowd, with_its_pods(key, cache))
 
 
 def with_its_siblings(key: Key, cache: Cache) -> float:

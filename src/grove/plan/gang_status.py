@@ -1,5 +1,6 @@
 """What a gang says about itself: its phase, whether it is placed and ready, and if not, why not. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,6 +31,9 @@ class GangFacts:
     #: What keeps the cliques from creating their pods, in their own words.
     troubles: Sequence[str] = ()
 
+
+#: What the API server takes as a condition's reason.
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 
 #: Conditions that are only there while they have something to say.
 _OCCASIONAL = (
@@ -97,11 +101,15 @@ def _initialized(gang: PodGang, facts: GangFacts) -> Condition:
 
 
 def _scheduled(facts: GangFacts) -> Condition:
+    reason, message = facts.reason, facts.message
+    if not _REASON.fullmatch(reason):
+        # A scheduler's own words where a name belongs: the API server would refuse the whole status.
+        reason, message = conditions.SCHEDULER_ERROR, f"{reason}: {message}" if reason else message
     return Condition(
         type=conditions.SCHEDULED,
         status="True" if facts.scheduled else "False",
-        reason=facts.reason,
-        message=facts.message,
+        reason=reason,
+        message=message,
     )
 
 
