@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-pytest.register_assert_rewrite("tests.e2e.audit", "tests.e2e.laws", "tests.e2e.scenarios")
+pytest.register_assert_rewrite("tests.e2e.audit", "tests.e2e.laws", "tests.e2e.remade", "tests.e2e.scenarios")
 
 from tests.e2e.judges import JUDGES, MINORS, OTHERS, Judge  # noqa: E402 - after the line above
 from tests.e2e.plane import Act, RealWorld  # noqa: E402

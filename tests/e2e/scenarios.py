@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from tests.e2e import remade
 from tests.e2e.ledger import Seen
 from tests.e2e.scene import (
     RACK,
@@ -283,19 +284,7 @@ async def scheduler_objects_deleted_by_hand_come_back(scene: Scene) -> Outcome:
     await scene.nodes(2)
     await scene.apply(train(role("worker", 1), role("leader", 1)))
     await scene.until_running("train-0", 2)
-    await scene.ledger.quiet(0.5)
-    before = _present(scene)
-    for of, item in scene.objects():
-        await scene.delete(of, item["metadata"]["name"])
-        if item["metadata"].get("finalizers"):
-            # A PodGroup is protected while pods use it; whoever insists takes its finalizer off.
-            await scene.edit(of, item["metadata"]["name"], {"metadata": {"finalizers": None}})
-
-    def back() -> bool:
-        present = _present(scene)
-        return present.keys() == before.keys() and all(present[key] != before[key] for key in before)
-
-    await scene.until(back, "every scheduler object is back")
+    await remade.delete_objects(scene)
     assert scene.bound("train-0") == 2
     return {"objects": "back", **outcome(scene, train_0=2)}
 
@@ -366,6 +355,9 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         a_deleted_set_leaves_nothing_behind,
         a_set_deleted_while_it_waits_leaves_nothing_behind,
         scheduler_objects_deleted_by_hand_come_back,
+        remade.objects_deleted_while_a_gang_waits_do_not_keep_it_from_running,
+        remade.a_pod_lost_after_the_objects_were_deleted_is_replaced,
+        remade.objects_deleted_while_a_replacement_waits_do_not_keep_it_from_its_node,
         a_scheduler_object_edited_by_hand_is_mended,
     )
 }
@@ -388,10 +380,6 @@ async def _refused(scene: Scene) -> Outcome:
 
 def _status(scene: Scene, name: str) -> Manifest:
     return (scene.ledger.get(kinds.CLIQUESETS, name) or {}).get("status") or {}
-
-
-def _present(scene: Scene) -> dict[tuple[object, str], str]:
-    return {(of, item["metadata"]["name"]): item["metadata"]["uid"] for of, item in scene.objects()}
 
 
 def _about(scene: Scene, gang: str) -> list[str]:
