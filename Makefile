@@ -19,7 +19,7 @@ KUBERNETES ?= 1.36
 .PHONY: help setup setup-dev demo test check format generate compat bench real e2e contract lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready ## Create .venv with what Grove needs to run
 setup-dev: $(VENV)/.ready-dev

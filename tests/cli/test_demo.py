@@ -15,7 +15,8 @@ def test_the_demonstration_shows_every_milestone_of_each_gang_and_ends_well(tmp_
         assert process.end() == 0, process.said
         assert not process.anything_left()
     assert "\x1b" not in told
-    for gang in ("disaggregated-0", "leader-workers-0", "packed-0", "too-big-0"):
+    others = ("on-koordinator-0", "on-volcano-0", "on-yunikorn-0")
+    for gang in ("disaggregated-0", "leader-workers-0", *others, "packed-0", "too-big-0"):
         for milestone in MILESTONES:
             if milestone != "objects":
                 assert re.search(rf"^ *\d+\.\d\ds  {milestone} +{gang}", told, re.MULTILINE), (
@@ -24,6 +25,8 @@ def test_the_demonstration_shows_every_milestone_of_each_gang_and_ends_well(tmp_
                 )
     assert "scheduling.k8s.io/v1alpha2" in told
     assert "scheduling.run.ai/v2alpha2" in told
+    assert "scheduling.sigs.k8s.io/v1alpha1" in told
+    assert "scheduling.volcano.sh/v1beta1" in told
     why, joined = told.index("why not    too-big-0"), told.index("big-node joined")
     assert why < joined < told.index("running    too-big-0")
     assert "└─ PodGang too-big-0  Running" in told

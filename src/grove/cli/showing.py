@@ -38,6 +38,8 @@ from grove.runtime.store import Foreign
 NODES: Final = resource("", "v1", "Node", namespaced=False)
 NAMESPACE: Final = "default"
 MILESTONES: Final = ("gang", "objects", "gated", "complete", "released", "bound", "running")
+#: Shown after Kubernetes' own scheduler and KAI where they are played.
+OTHERS: Final = {"koordinator": "Koordinator", "volcano": "Volcano", "yunikorn": "YuniKorn"}
 #: How long any step may take; on an idle machine each takes well under a second.
 LIMIT_SECONDS: Final = 20.0
 
@@ -74,8 +76,10 @@ async def _show(plane: AbstractAsyncContextManager[Plane], minor: str) -> None:
         operator = await operator_for(operator_side, configuration())
         stage.operator = await stack.enter_async_context(working(operator))
         await stage.until("the operator is ready", operator.manager.working.is_set)
-        backends = " and ".join(backend.name for backend in operator.scheduling.registry.enabled)
-        stage.tell("operator", f"works through {cluster.url} for the schedulers {backends}")
+        stage.backends = tuple(backend.name for backend in operator.scheduling.registry.enabled)
+        *others, last = stage.backends
+        named = f"{', '.join(others)} and {last}"
+        stage.tell("operator", f"works through {cluster.url} for the schedulers {named}")
         await stack.enter_async_context(stage.watching(audience.client))
         await first(cluster.failed(), _play(stage, audience.client, topology=minor != "1.35"))
         await stage.until("every set that was accepted is available", stage.seen.settled)
@@ -89,6 +93,10 @@ async def _play(stage: "Stage", client: Client, *, topology: bool) -> None:
     await stage.run(client, "disaggregated.yaml")
     stage.head("KAI Scheduler: a leader and its workers, in a queue")
     await stage.run(client, "leader-workers-kai.yaml")
+    for name, title in OTHERS.items():
+        if name in stage.backends:
+            stage.head(f"{title}: the same with another scheduler")
+            await stage.run(client, f"leader-workers-{name}.yaml", objects=name != "yunikorn")
     stage.head("Topology: all pods in one rack")
     if topology:
         await stage.run(client, "topology.yaml")
@@ -105,6 +113,8 @@ class Stage:
     def __init__(self) -> None:
         #: Set once the operator works; a step is not waited for when it has ended.
         self.operator: asyncio.Task[None] | None = None
+        #: The names of the backends that the operator works for.
+        self.backends: tuple[str, ...] = ()
         self._begin = time.monotonic()
         self._changed = asyncio.Event()
         self.seen = Narrator(self.tell, self._changed.set)
@@ -179,11 +189,12 @@ class Stage:
             self.tell("apply", f"{document.kind} {written.metadata.name} ({file})")
         return Key(NAMESPACE, str(documents[-1].manifest["metadata"]["name"]))
 
-    async def run(self, client: Client, file: str) -> None:
-        """Apply an example and see every milestone of its gang."""
+    async def run(self, client: Client, file: str, *, objects: bool = True) -> None:
+        """Apply an example and see every milestone of its gang; not every scheduler needs objects."""
         key = await self.apply(client, file)
         gang = Key(key.namespace, f"{key.name}-0")
-        await self.until(f"gang {gang.name} runs", lambda: self.seen.all_told(gang, *MILESTONES))
+        awaited = [each for each in MILESTONES if objects or each != "objects"]
+        await self.until(f"gang {gang.name} runs", lambda: self.seen.all_told(gang, *awaited))
 
     async def refuse(self, client: Client, file: str) -> None:
         """Apply an example that this cluster cannot honour, and see it refused with the reason."""
