@@ -131,7 +131,7 @@ def placeholder(
         "containers": [
             {
                 "name": "pause",
-                "image": "registry.k8s.io/pause:3.7",
+                "image": "pause:3.7",
                 "imagePullPolicy": "IfNotPresent",
                 "resources": {"requests": requests, "limits": requests},
             }
