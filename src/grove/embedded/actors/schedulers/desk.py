@@ -119,6 +119,17 @@ class Desk:
             self._shapes[key] = found
         return found[1]
 
+    def stored(self, pod: Manifest) -> Manifest:
+        """The pod as the server last told it: what `shape` remembers it by."""
+        return self.pods.get(key_of(pod)) or pod
+
+    def as_bound(self, pod: Manifest) -> Manifest:
+        """The pod as it will be once its bind has arrived."""
+        booked = self.ledger.node_for(key_of(pod))
+        if booked is None or node_of(pod):
+            return pod
+        return {**pod, "spec": {**pod["spec"], "nodeName": booked}}
+
     def _node_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if new is None:
             assert old is not None

@@ -8,27 +8,21 @@ evicts (also not the rest of a stale gang), and it counts no queue quotas: those
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grove.embedded.actors.mirror import Mirrors
 from grove.embedded.actors.objects import (
-    CRDS,
     MERGE,
-    PRIORITY_CLASSES,
     Key,
     Resource,
     annotations_of,
-    condition,
     is_deleting,
     is_gated,
-    is_terminal,
     key_of,
     node_of,
 )
-from grove.embedded.actors.schedulers.desk import Desk, Outcome, Refusal, run_all
+from grove.embedded.actors.schedulers.desk import Outcome, Refusal
 from grove.embedded.actors.schedulers.gangs import Verdict, attempt
 from grove.embedded.actors.schedulers.kai_rules import (
     GROUP_ANNOTATION,
@@ -47,29 +41,22 @@ from grove.embedded.actors.schedulers.kai_rules import (
     shortage_problem,
     tree,
 )
-from grove.embedded.actors.schedulers.native_rules import in_order
 from grove.embedded.actors.schedulers.placement import Trial
+from grove.embedded.actors.schedulers.sessions import PodGroupScheduler, SessionOptions
 from grove.embedded.clock import Clock, rfc3339
 from grove.embedded.errors import ApiError, Manifest
 from grove.embedded.local import ActorClient
 
-log = logging.getLogger(__name__)
-
 NAME = "kai-scheduler"
 LAST_START = "kai.scheduler/last-start-timestamp"
 DEFAULT_PRIORITY = 50
-RETRY_SECONDS = 1.0
-BATCH = 64
-OURS = (PODGROUPS, QUEUES, TOPOLOGIES)
 
 
 @dataclass(frozen=True, slots=True)
-class KaiOptions:
+class KaiOptions(SessionOptions):
     keeps_conditions: bool = False
     """As 0.12 does: the unschedulable condition stays when the group runs. Later versions take it away."""
-    tell_bound: bool = True
     period_seconds: float = 0.1
-    """Like the real one's sessions: what happens within one period is decided together."""
 
 
 @dataclass(slots=True)
@@ -81,8 +68,12 @@ class Decision:
     started: bool = False
 
 
-class KaiScheduler:
+class KaiScheduler(PodGroupScheduler[str, Decision]):
     """Runs until cancelled."""
+
+    name = NAME
+    refused = "Unschedulable"
+    kinds = (PODGROUPS, QUEUES, TOPOLOGIES)
 
     def __init__(
         self,
@@ -92,65 +83,16 @@ class KaiScheduler:
         mirrors: Mirrors | None = None,
         options: KaiOptions | None = None,
     ) -> None:
-        self._client = client
-        self._clock = clock
         self._options = options or KaiOptions()
-        self._own_mirrors = None if mirrors else Mirrors(client)
-        self._mirrors = mirrors or self._own_mirrors or Mirrors(client)
-        self._desk = Desk(
-            client,
-            clock,
-            name=NAME,
-            mirrors=self._mirrors,
-            tell_bound=self._options.tell_bound,
-            refused="Unschedulable",
-        )
-        self._members: dict[str, dict[Key, None]] = {}
+        super().__init__(client, clock, mirrors=mirrors, options=self._options)
         self._groups: dict[str, Manifest] = {}
-        self._active: dict[str, None] = {}
-        self._parked: dict[str, None] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._installed = False
-        self._wake = asyncio.Event()
-
-    async def run(self) -> None:
-        self._desk.on_pod = self._pod_changed
-        self._desk.on_room = self._room
-        try:
-            self._mirrors.of(CRDS).subscribe(self._crd_changed)
-            await self._desk.open()
-            self._classes = self._mirrors.of(PRIORITY_CLASSES)
-            while True:
-                await self._wake.wait()
-                await asyncio.sleep(self._options.period_seconds)
-                self._wake.clear()
-                if self._is_installed():
-                    await self._cycle()
-        finally:
-            for timer in self._timers.values():
-                timer.cancel()
-            if self._own_mirrors:
-                await self._own_mirrors.close()
 
     # What wakes whom
 
-    def _crd_changed(self, old: Manifest | None, new: Manifest | None) -> None:
-        self._wake.set()
-
-    def _is_installed(self) -> bool:
-        """All of KAI's CRDs are there; from then on their objects are followed."""
-        if self._installed:
-            return True
-        crds = self._mirrors.of(CRDS)
-        for resource in OURS:
-            crd = crds.get(("", f"{resource.plural}.{resource.group}"))
-            if crd is None or condition(crd, "Established").get("status") != "True":
-                return False
-        self._installed = True
+    def _follow(self) -> None:
         self._mirrors.of(PODGROUPS).subscribe(self._group_changed)
         self._mirrors.of(QUEUES).subscribe(self._spec_changed)
         self._mirrors.of(TOPOLOGIES).subscribe(self._spec_changed)
-        return True
 
     def _group_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         # Like the real one, by name alone: groups of the same name in two namespaces disturb each other.
@@ -167,56 +109,10 @@ class KaiScheduler:
         if old is None or new is None or old.get("spec") != new.get("spec"):
             self._room()
 
-    def _pod_changed(self, old: Manifest | None, new: Manifest | None) -> None:
-        for pod, is_new in ((old, False), (new, True)):
-            if pod is None or pod["spec"].get("schedulerName") != NAME:
-                continue
-            name = annotations_of(pod).get(GROUP_ANNOTATION)
-            if not name:
-                continue
-            members = self._members.setdefault(name, {})
-            alive = is_new and not is_terminal(pod) and (bool(node_of(pod)) or not is_deleting(pod))
-            if alive:
-                members[key_of(pod)] = None
-            else:
-                members.pop(key_of(pod), None)
-                if not members:
-                    del self._members[name]
-        if new is not None and self._is_news(old, new):
-            self._activate(annotations_of(new).get(GROUP_ANNOTATION) or "")
-
-    def _is_news(self, old: Manifest | None, new: Manifest) -> bool:
-        if new["spec"].get("schedulerName") != NAME or node_of(new):
-            return False
-        if old is None or old["spec"] != new["spec"]:
-            return True
-        meta, before = new["metadata"], old["metadata"]
-        return any(meta.get(part) != before.get(part) for part in ("labels", "annotations"))
-
-    def _activate(self, name: str) -> None:
-        if name:
-            self._parked.pop(name, None)
-            self._active[name] = None
-            self._wake.set()
-
-    def _room(self) -> None:
-        for name in list(self._parked):
-            self._activate(name)
+    def _home(self, pod: Manifest) -> str | None:
+        return annotations_of(pod).get(GROUP_ANNOTATION) or None
 
     # Deciding
-
-    async def _cycle(self) -> None:
-        await self._mirrors.synced(*OURS)
-        while self._active:
-            order = sorted(self._active, key=self._rank)
-            for start in range(0, len(order), BATCH):
-                decisions = []
-                for name in order[start : start + BATCH]:
-                    self._active.pop(name, None)
-                    decision = self._consider(name)
-                    if decision is not None:
-                        decisions.append(self._write(name, decision))
-                await run_all(decisions)
 
     def _rank(self, name: str) -> tuple[int, str, str]:
         group = self._groups.get(name)
@@ -228,24 +124,6 @@ class KaiScheduler:
             found = next((c for c in self._classes if c.get("globalDefault")), None)
         value = DEFAULT_PRIORITY if found is None else int(found.get("value") or 0)
         return -value, group["metadata"].get("creationTimestamp") or "", name
-
-    def _pods(self, name: str) -> list[Manifest]:
-        found = (self._desk.pods.get(key) for key in self._members.get(name, ()))
-        return [self._as_bound(pod) for pod in in_order(pod for pod in found if pod is not None)]
-
-    def _as_bound(self, pod: Manifest) -> Manifest:
-        booked = self._desk.ledger.node_for(key_of(pod))
-        if booked is None or node_of(pod):
-            return pod
-        return {**pod, "spec": {**pod["spec"], "nodeName": booked}}
-
-    def _consider(self, name: str) -> Decision | None:
-        try:
-            return self._decide(name)
-        except Exception:
-            # One group that we cannot read must not stop the others.
-            log.exception("cannot decide", extra={"podgroup": name})
-            return None
 
     def _decide(self, name: str) -> Decision | None:
         group = self._groups.get(name)
@@ -260,7 +138,7 @@ class KaiScheduler:
         members = members_by_subgroup(pods)
         decision.waiting_for = not_ready(spec, members)
         if waiting and not decision.waiting_for:
-            self._parked[name] = None
+            self._park(name)
             self._place(decision, waiting, members)
         return decision
 
@@ -276,7 +154,7 @@ class KaiScheduler:
             self._refuse_all(decision, waiting)
             return
         known = [pod for pod in waiting if key_of(pod) not in strangers]
-        shapes = {key_of(pod): self._desk.shape(self._stored(pod)) for pod in known}
+        shapes = {key_of(pod): self._desk.shape(self._desk.stored(pod)) for pod in known}
         try:
             root = tree(group, members, shapes=shapes, topologies=self._by_name(TOPOLOGIES))
         except UnknownTopology:
@@ -331,9 +209,6 @@ class KaiScheduler:
         text = decision.problem.sentence
         decision.outcome.refusals.extend(Refusal(pod, text) for pod in waiting)
 
-    def _stored(self, pod: Manifest) -> Manifest:
-        return self._desk.pods.get(key_of(pod)) or pod
-
     def _by_name(self, resource: Resource) -> dict[str, Manifest]:
         return {obj["metadata"]["name"]: obj for obj in self._mirrors.of(resource)}
 
@@ -351,13 +226,8 @@ class KaiScheduler:
         elif decision.started:
             await self._tell_start(group, settled=not decision.outcome.refusals)
         lost = await self._desk.write(decision.outcome)
-        if lost and name not in self._timers:
-            loop = asyncio.get_running_loop()
-            self._timers[name] = loop.call_later(RETRY_SECONDS, self._retry, name)
-
-    def _retry(self, name: str) -> None:
-        self._timers.pop(name, None)
-        self._activate(name)
+        if lost:
+            self._retry(name)
 
     async def _tell_group(self, group: Manifest, problem: Verdictless) -> None:
         text = problem.sentence
