@@ -1,4 +1,4 @@
-"""Which checks there are, on which minors each is run, and how one is observed.
+"""Which checks there are, and how one is observed.
 
 A check is a function `check_*` of a module in `checks/`; its name without `check_` is its name in the
 goldens. To add one, write it and record its golden (see `record.py`).
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Awaitable, Callable
-from types import ModuleType
 
 from tests.contract.checks import (
     access,
@@ -30,25 +29,23 @@ from tests.contract.objects import gang_crd
 Check = Callable[[Contract], Awaitable[Observation]]
 
 MAIN = "1.36"
-"""The minor on which every check is run."""
+"""The minor that is asked unless another is named."""
 MINORS = ("1.35", "1.36", "1.37")
-ON_MAIN = (writing, patching, custom, deletion, pods, lists, applying, wire, admission, access)
-ON_EVERY_MINOR = (gangs,)
+ROOMS = (writing, patching, custom, deletion, pods, lists, applying, wire, admission, access, gangs)
 PREFIX = "check_"
 
 
-def _checks_of(*modules: ModuleType) -> dict[str, Check]:
+def _checks() -> dict[str, Check]:
     return {
         name.removeprefix(PREFIX): value
-        for module in modules
+        for module in ROOMS
         for name, value in vars(module).items()
         if name.startswith(PREFIX)
     }
 
 
-def checks_for(minor: str) -> dict[str, Check]:
-    """The checks of one minor by name."""
-    return _checks_of(*ON_MAIN, *ON_EVERY_MINOR) if minor == MAIN else _checks_of(*ON_EVERY_MINOR)
+CHECKS = _checks()
+"""By name; every minor answers all of them, the gang API in its own way."""
 
 
 async def prepare(server: Server) -> None:

@@ -12,7 +12,7 @@ from tests.contract.contract import Unavailable
 
 from grove.embedded.deviations import DEVIATIONS
 
-CASES = [(minor, name) for minor in catalogue.MINORS for name in catalogue.checks_for(minor)]
+CASES = [(minor, name) for minor in catalogue.MINORS for name in catalogue.CHECKS]
 KNOWN = {name for deviation in DEVIATIONS for name in deviation.checks}
 
 
@@ -24,7 +24,7 @@ def test_the_server_answers_as_recorded(
         request.applymarker(pytest.mark.xfail(reason="a listed deviation of the embedded server"))
     server = servers(minor)
     try:
-        observed = asyncio.run(catalogue.observe(catalogue.checks_for(minor)[name], server))
+        observed = asyncio.run(catalogue.observe(catalogue.CHECKS[name], server))
     except Unavailable as why:
         pytest.skip(str(why))
     assert observed == goldens.load(minor)[name].want
@@ -32,7 +32,7 @@ def test_the_server_answers_as_recorded(
 
 @pytest.mark.parametrize("minor", catalogue.MINORS)
 def test_every_check_has_a_golden_and_every_golden_a_check(minor: str) -> None:
-    assert goldens.load(minor).keys() == catalogue.checks_for(minor).keys()
+    assert goldens.load(minor).keys() == catalogue.CHECKS.keys()
 
 
 def test_every_deviation_that_names_a_check_contradicts_a_real_server() -> None:
