@@ -9,29 +9,23 @@ declared deviations.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from grove.embedded.actors.mirror import Mirrors
 from grove.embedded.actors.objects import (
-    CRDS,
-    PRIORITY_CLASSES,
     Key,
     annotations_of,
-    condition,
     is_deleting,
     is_gated,
-    is_terminal,
     key_of,
     node_of,
 )
 from grove.embedded.actors.schedulers import volcano_rules as rules
-from grove.embedded.actors.schedulers.desk import Desk, Outcome, Refusal, run_all
+from grove.embedded.actors.schedulers.desk import Outcome, Refusal
 from grove.embedded.actors.schedulers.gangs import Group, Verdict, attempt
-from grove.embedded.actors.schedulers.native_rules import in_order
 from grove.embedded.actors.schedulers.placement import Trial
+from grove.embedded.actors.schedulers.sessions import PodGroupScheduler, SessionOptions
 from grove.embedded.actors.schedulers.shapes import PodShape
 from grove.embedded.actors.schedulers.volcano_rules import CONFIG_MAPS, HYPERNODES, PODGROUPS, QUEUES
 from grove.embedded.actors.schedulers.volcano_status import Secretary
@@ -40,20 +34,13 @@ from grove.embedded.clock import Clock
 from grove.embedded.errors import Manifest
 from grove.embedded.local import ActorClient
 
-log = logging.getLogger(__name__)
-
 NAME = "volcano"
 CONFIGURATION = ("volcano-system", "volcano-scheduler-configmap")
-RETRY_SECONDS = 1.0
-BATCH = 64
-OURS = (PODGROUPS, QUEUES, HYPERNODES)
 
 
 @dataclass(frozen=True, slots=True)
-class VolcanoOptions:
-    tell_bound: bool = True
+class VolcanoOptions(SessionOptions):
     period_seconds: float = 0.2
-    """Like the real one's cycles: what happens within one period is decided together."""
 
 
 @dataclass(slots=True)
@@ -79,8 +66,11 @@ class Recorder(Trial):
         return node
 
 
-class VolcanoScheduler:
+class VolcanoScheduler(PodGroupScheduler[Key, Decision]):
     """Runs until cancelled."""
+
+    name = NAME
+    kinds = (PODGROUPS, QUEUES, HYPERNODES)
 
     def __init__(
         self,
@@ -90,62 +80,19 @@ class VolcanoScheduler:
         mirrors: Mirrors | None = None,
         options: VolcanoOptions | None = None,
     ) -> None:
-        self._options = options or VolcanoOptions()
-        self._own_mirrors = None if mirrors else Mirrors(client)
-        self._mirrors = mirrors or self._own_mirrors or Mirrors(client)
-        self._desk = Desk(
-            client, clock, name=NAME, mirrors=self._mirrors, tell_bound=self._options.tell_bound
-        )
+        super().__init__(client, clock, mirrors=mirrors, options=options or VolcanoOptions())
         self._ledger = MappedLedger()
         self._desk.ledger = self._ledger
         self._secretary = Secretary(client, clock, self._desk.events)
-        self._members: dict[Key, dict[Key, None]] = {}
-        self._active: dict[Key, None] = {}
-        self._parked: dict[Key, None] = {}
-        self._timers: dict[Key, asyncio.TimerHandle] = {}
-        self._installed = False
         self._remap = False
-        self._wake = asyncio.Event()
-
-    async def run(self) -> None:
-        self._desk.on_pod = self._pod_changed
-        self._desk.on_room = self._room
-        try:
-            self._mirrors.of(CRDS).subscribe(self._crd_changed)
-            await self._desk.open()
-            self._classes = self._mirrors.of(PRIORITY_CLASSES)
-            while True:
-                await self._wake.wait()
-                await asyncio.sleep(self._options.period_seconds)
-                self._wake.clear()
-                if self._is_installed():
-                    await self._cycle()
-        finally:
-            for timer in self._timers.values():
-                timer.cancel()
-            if self._own_mirrors:
-                await self._own_mirrors.close()
 
     # What wakes whom
 
-    def _crd_changed(self, old: Manifest | None, new: Manifest | None) -> None:
-        self._wake.set()
-
-    def _is_installed(self) -> bool:
-        """All of Volcano's CRDs are there; from then on their objects are followed."""
-        if self._installed:
-            return True
-        crds = self._mirrors.of(CRDS)
-        for resource in OURS:
-            crd = crds.get(("", f"{resource.plural}.{resource.group}"))
-            if crd is None or condition(crd, "Established").get("status") != "True":
-                return False
-        self._installed = True
+    def _follow(self) -> None:
         self._mirrors.of(PODGROUPS).subscribe(self._group_changed)
         self._mirrors.of(QUEUES).subscribe(self._queue_changed)
         self._mirrors.of(HYPERNODES).subscribe(self._map_changed)
         self._mirrors.of(CONFIG_MAPS).subscribe(self._configuration_changed)
-        return True
 
     def _group_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if new is not None and (old is None or old.get("spec") != new.get("spec")):
@@ -169,63 +116,19 @@ class VolcanoScheduler:
         for key in self._mirrors.of(PODGROUPS).objects:
             self._activate(key)
 
-    def _pod_changed(self, old: Manifest | None, new: Manifest | None) -> None:
-        for pod, is_new in ((old, False), (new, True)):
-            home = self._home(pod)
-            if pod is None or home is None:
-                continue
-            members = self._members.setdefault(home, {})
-            if is_new and not is_terminal(pod) and (bool(node_of(pod)) or not is_deleting(pod)):
-                members[key_of(pod)] = None
-            else:
-                members.pop(key_of(pod), None)
-                if not members:
-                    del self._members[home]
-        home = self._home(new)
-        if new is not None and home is not None and self._is_news(old, new):
-            self._activate(home)
-
-    def _home(self, pod: Manifest | None) -> Key | None:
-        """The PodGroup that a pod names; the scheduler reads one annotation only."""
-        if pod is None or pod["spec"].get("schedulerName") != NAME:
-            return None
+    def _home(self, pod: Manifest) -> Key | None:
+        # The scheduler reads this one annotation only.
         name = annotations_of(pod).get(rules.GROUP_ANNOTATION)
         return (key_of(pod)[0], name) if name else None
-
-    def _is_news(self, old: Manifest | None, new: Manifest) -> bool:
-        if node_of(new):
-            return False
-        if old is None or old["spec"] != new["spec"]:
-            return True
-        meta, before = new["metadata"], old["metadata"]
-        return any(meta.get(part) != before.get(part) for part in ("labels", "annotations"))
-
-    def _activate(self, key: Key) -> None:
-        self._parked.pop(key, None)
-        self._active[key] = None
-        self._wake.set()
-
-    def _room(self) -> None:
-        for key in list(self._parked):
-            self._activate(key)
 
     # Deciding
 
     async def _cycle(self) -> None:
-        await self._mirrors.synced(*OURS, CONFIG_MAPS)
+        await self._mirrors.synced(CONFIG_MAPS)
         if self._remap:
             self._remap = False
             self._ledger.remap(Map(self._mirrors.of(HYPERNODES)))
-        while self._active:
-            order = sorted(self._active, key=self._rank)
-            for start in range(0, len(order), BATCH):
-                decisions = []
-                for key in order[start : start + BATCH]:
-                    self._active.pop(key, None)
-                    decision = self._consider(key)
-                    if decision is not None:
-                        decisions.append(self._write(key, decision))
-                await run_all(decisions)
+        await super()._cycle()
 
     def _rank(self, key: Key) -> tuple[int, str, Key]:
         group = self._mirrors.of(PODGROUPS).get(key)
@@ -236,24 +139,6 @@ class VolcanoScheduler:
         found = self._classes.get(("", wanted)) if wanted else None
         value = int((found or {}).get("value") or 0)
         return -value, group["metadata"].get("creationTimestamp") or "", key
-
-    def _pods(self, key: Key) -> list[Manifest]:
-        found = (self._desk.pods.get(each) for each in self._members.get(key, ()))
-        return [self._as_bound(pod) for pod in in_order(pod for pod in found if pod is not None)]
-
-    def _as_bound(self, pod: Manifest) -> Manifest:
-        booked = self._ledger.node_for(key_of(pod))
-        if booked is None or node_of(pod):
-            return pod
-        return {**pod, "spec": {**pod["spec"], "nodeName": booked}}
-
-    def _consider(self, key: Key) -> Decision | None:
-        try:
-            return self._decide(key)
-        except Exception:
-            # One group that we cannot read must not stop the others.
-            log.exception("cannot decide", extra={"podgroup": key})
-            return None
 
     def _decide(self, key: Key) -> Decision | None:
         group = self._mirrors.of(PODGROUPS).get(key)
@@ -269,7 +154,7 @@ class VolcanoScheduler:
         waiting = [pod for pod in pods if not node_of(pod) and not is_gated(pod)]
         is_open = (queue.get("status") or {}).get("state") == "Open"
         if waiting and is_open:
-            self._parked[key] = None
+            self._park(key)
             self._place(decision, waiting)
         elif not rules.is_ready(spec, pods, frozenset(key_of(pod) for pod in pods if node_of(pod))):
             decision.refusal = rules.gang_words(spec, pods, {})
@@ -277,7 +162,7 @@ class VolcanoScheduler:
 
     def _place(self, decision: Decision, waiting: Sequence[Manifest]) -> None:
         spec, pods = decision.group.get("spec") or {}, decision.pods
-        shapes = {key_of(pod): self._desk.shape(self._stored(pod)) for pod in pods}
+        shapes = {key_of(pod): self._desk.shape(self._desk.stored(pod)) for pod in pods}
         plugin = has_plugin(self._mirrors.of(CONFIG_MAPS).get(CONFIGURATION))
         if self._ledger.map.tangled and plugin and rules.asks_for_domains(spec):
             fates = {key_of(pod): rules.UNSCHEDULABLE for pod in waiting}
@@ -322,7 +207,7 @@ class VolcanoScheduler:
         spec = decision.group.get("spec") or {}
         decision.refusal = rules.gang_words(spec, decision.pods, fates, _origin(verdict))
         free = map(self._ledger.free, self._ledger.nodes)
-        shapes = {key_of(pod): self._desk.shape(self._stored(pod)) for pod in decision.pods}
+        shapes = {key_of(pod): self._desk.shape(self._desk.stored(pod)) for pod in decision.pods}
         left = rules.share_left(free, (shapes[key] for key in trial.tried))
         for pod in waiting:
             key = key_of(pod)
@@ -347,9 +232,6 @@ class VolcanoScheduler:
                 return Refusal(pod, rules.could_words(key, tried[key]), rules.SCHEDULABLE)
         return Refusal(pod, rules.without_count(decision.refusal))
 
-    def _stored(self, pod: Manifest) -> Manifest:
-        return self._desk.pods.get(key_of(pod)) or pod
-
     # Writing
 
     async def _write(self, key: Key, decision: Decision) -> None:
@@ -361,13 +243,8 @@ class VolcanoScheduler:
         else:
             await self._secretary.running(group, decision.pods)
         lost = await self._desk.write(decision.outcome)
-        if (lost or decision.started) and key not in self._timers:
-            loop = asyncio.get_running_loop()
-            self._timers[key] = loop.call_later(RETRY_SECONDS, self._retry, key)
-
-    def _retry(self, key: Key) -> None:
-        self._timers.pop(key, None)
-        self._activate(key)
+        if lost or decision.started:
+            self._retry(key)
 
 
 def _origin(verdict: Verdict) -> str:

@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Awaitable
 
 from grove.embedded.actors.mirror import Mirrors
-from grove.embedded.actors.objects import CRDS, MERGE, NODES, condition, key_of, labels_of, uid_of
+from grove.embedded.actors.objects import CRDS, MERGE, NODES, key_of, labels_of, uid_of
+from grove.embedded.actors.schedulers.sessions import established
 from grove.embedded.actors.schedulers.shapes import node_facts
 from grove.embedded.actors.schedulers.volcano_rules import CONFIG_MAPS, HYPERNODES, QUEUES
 from grove.embedded.actors.schedulers.volcano_topology import SOURCE, discovered
@@ -51,17 +52,11 @@ class VolcanoControllers:
             self._wake.set()
 
     def _is_installed(self) -> bool:
-        if self._installed:
-            return True
-        crds = self._mirrors.of(CRDS)
-        for resource in (QUEUES, HYPERNODES):
-            crd = crds.get(("", f"{resource.plural}.{resource.group}"))
-            if crd is None or condition(crd, "Established").get("status") != "True":
-                return False
-        self._installed = True
-        self._mirrors.of(QUEUES).subscribe(self._changed)
-        self._mirrors.of(HYPERNODES).subscribe(self._changed)
-        return True
+        if not self._installed and established(self._mirrors, QUEUES, HYPERNODES):
+            self._installed = True
+            self._mirrors.of(QUEUES).subscribe(self._changed)
+            self._mirrors.of(HYPERNODES).subscribe(self._changed)
+        return self._installed
 
     async def _open_queues(self) -> None:
         for queue in self._mirrors.of(QUEUES):
