@@ -9,24 +9,21 @@ quotas, never preempts and writes no `scheduleStartTime`: those are the declared
 
 from __future__ import annotations
 
-import asyncio
-import logging
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from grove.embedded.actors.mirror import Mirrors
 from grove.embedded.actors.objects import (
-    CRDS,
     MERGE,
     Key,
-    condition,
     is_deleting,
     is_gated,
     is_terminal,
     key_of,
     node_of,
 )
-from grove.embedded.actors.schedulers.desk import Desk, Outcome, Refusal, run_all
+from grove.embedded.actors.schedulers.desk import Outcome, Refusal, run_all
 from grove.embedded.actors.schedulers.gangs import Branch, Candidate, Keys, Leaf, Shortage, Verdict, attempt
 from grove.embedded.actors.schedulers.koordinator_memory import Group, Memory
 from grove.embedded.actors.schedulers.koordinator_rules import (
@@ -43,25 +40,21 @@ from grove.embedded.actors.schedulers.koordinator_rules import (
 )
 from grove.embedded.actors.schedulers.native_rules import in_order, priority_of
 from grove.embedded.actors.schedulers.placement import Trial
+from grove.embedded.actors.schedulers.sessions import RETRY_SECONDS, DecidingScheduler, SessionOptions
 from grove.embedded.clock import Clock
 from grove.embedded.errors import ApiError, Manifest
 from grove.embedded.local import ActorClient
 
-log = logging.getLogger(__name__)
-
 NAME = "koord-scheduler"
-RETRY_SECONDS = 1.0
-OURS = (PODGROUPS, TOPOLOGIES)
 
-Unit = tuple[Key, ...]
-"""What is tried together: the PodGroups of a gang group, or one pod."""
+Unit = tuple[str, tuple[Key, ...]]
+"""What is tried together: "group" with the PodGroups of a gang group, or "pod" with one pod."""
 
 
 @dataclass(frozen=True, slots=True)
-class KoordinatorOptions:
+class KoordinatorOptions(SessionOptions):
     topology: bool = True
     """Runs with `--enable-network-topology-manager` and `awareNetworkTopology`; both are off by default."""
-    tell_bound: bool = True
     period_seconds: float = 0.05
 
 
@@ -80,8 +73,11 @@ class Attempt:
         return order.index(pod) if pod in order else 0
 
 
-class KoordinatorScheduler:
+class KoordinatorScheduler(DecidingScheduler[Unit, Outcome]):
     """Runs until cancelled."""
+
+    name = NAME
+    kinds = (PODGROUPS, TOPOLOGIES)
 
     def __init__(
         self,
@@ -91,54 +87,16 @@ class KoordinatorScheduler:
         mirrors: Mirrors | None = None,
         options: KoordinatorOptions | None = None,
     ) -> None:
-        self._client = client
         self._options = options or KoordinatorOptions()
-        self._own_mirrors = None if mirrors else Mirrors(client)
-        self._mirrors = mirrors or self._own_mirrors or Mirrors(client)
-        self._desk = Desk(
-            client, clock, name=NAME, mirrors=self._mirrors, tell_bound=self._options.tell_bound
-        )
+        super().__init__(client, clock, mirrors=mirrors, options=self._options)
         self._memory = Memory()
-        self._active: dict[tuple[str, Unit], None] = {}
-        self._parked: dict[tuple[str, Unit], None] = {}
         self._stale: dict[Key, None] = {}
-        self._timers: dict[tuple[str, Unit], asyncio.TimerHandle] = {}
-        self._installed = False
-        self._wake = asyncio.Event()
-
-    async def run(self) -> None:
-        self._desk.on_pod = self._pod_changed
-        self._desk.on_room = self._room
-        try:
-            self._mirrors.of(CRDS).subscribe(lambda old, new: self._wake.set())
-            await self._desk.open()
-            while True:
-                await self._wake.wait()
-                await asyncio.sleep(self._options.period_seconds)
-                self._wake.clear()
-                if self._is_installed():
-                    await self._mirrors.synced(*OURS)
-                    await self._cycle()
-        finally:
-            for timer in self._timers.values():
-                timer.cancel()
-            if self._own_mirrors:
-                await self._own_mirrors.close()
 
     # What wakes whom
 
-    def _is_installed(self) -> bool:
-        if self._installed:
-            return True
-        crds = self._mirrors.of(CRDS)
-        for resource in OURS:
-            crd = crds.get(("", f"{resource.plural}.{resource.group}"))
-            if crd is None or condition(crd, "Established").get("status") != "True":
-                return False
-        self._installed = True
+    def _follow(self) -> None:
         self._mirrors.of(PODGROUPS).subscribe(self._podgroup_changed)
         self._mirrors.of(TOPOLOGIES).subscribe(lambda old, new: self._room())
-        return True
 
     def _podgroup_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         key = key_of(new or old or {})
@@ -190,15 +148,6 @@ class KoordinatorScheduler:
             self._activate(("group", spec.group))
             return
 
-    def _activate(self, unit: tuple[str, Unit]) -> None:
-        self._parked.pop(unit, None)
-        self._active[unit] = None
-        self._wake.set()
-
-    def _room(self) -> None:
-        for unit in list(self._parked):
-            self._activate(unit)
-
     # Deciding
 
     async def _cycle(self) -> None:
@@ -211,14 +160,14 @@ class KoordinatorScheduler:
             self._stale.clear()
             await run_all([self._tell_podgroup(key) for key in stale])
 
-    def _rank(self, unit: tuple[str, Unit]) -> tuple[int, str, tuple[str, Unit]]:
+    def _rank(self, unit: Unit) -> tuple[int, str, Unit]:
         pods = self._pending(unit)
         if not pods:
             return 0, "", unit
         first = in_order(pods)[0]
         return -priority_of(first), first["metadata"].get("creationTimestamp") or "", unit
 
-    def _pending(self, unit: tuple[str, Unit]) -> list[Manifest]:
+    def _pending(self, unit: Unit) -> list[Manifest]:
         """The pods of a unit that have no node; of a gang group also those behind gates."""
         kind, keys = unit
         if kind == "pod":
@@ -234,18 +183,13 @@ class KoordinatorScheduler:
         found = (self._desk.pods.get(key) for key in self._memory.children(gang))
         return in_order(pod for pod in found if pod is not None)
 
-    def _consider(self, unit: tuple[str, Unit]) -> Outcome | None:
-        try:
-            outcome = self._alone(unit) if unit[0] == "pod" else self._together(unit[1])
-        except Exception:
-            # One gang that we cannot read must not stop the others.
-            log.exception("cannot decide", extra={"unit": unit})
-            return None
+    def _decide(self, unit: Unit) -> Outcome | None:
+        outcome = self._alone(unit) if unit[0] == "pod" else self._together(unit[1])
         if outcome is not None and outcome.refusals:
-            self._parked[unit] = None
+            self._park(unit)
         return outcome
 
-    def _alone(self, unit: tuple[str, Unit]) -> Outcome | None:
+    def _alone(self, unit: Unit) -> Outcome | None:
         outcome = Outcome()
         for pod in self._pending(unit):
             shape = self._desk.shape(pod)
@@ -331,14 +275,12 @@ class KoordinatorScheduler:
 
     # Writing
 
-    async def _write(self, unit: tuple[str, Unit], outcome: Outcome) -> None:
+    async def _write(self, unit: Unit, outcome: Outcome) -> None:
         lost = await self._desk.write(outcome)
-        if lost and unit not in self._timers:
-            loop = asyncio.get_running_loop()
-            self._timers[unit] = loop.call_later(RETRY_SECONDS, self._retry, unit, tuple(lost))
+        if lost:
+            self._later(unit, RETRY_SECONDS, functools.partial(self._knock_again, lost))
 
-    def _retry(self, unit: tuple[str, Unit], lost: Sequence[Key]) -> None:
-        self._timers.pop(unit, None)
+    def _knock_again(self, lost: Sequence[Key]) -> None:
         found = (self._desk.pods.get(key) for key in lost)
         self._knock(*(pod for pod in found if pod is not None and not is_gated(pod)))
 
