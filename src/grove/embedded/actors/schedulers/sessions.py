@@ -53,9 +53,8 @@ class SessionOptions:
 
 def established(mirrors: Mirrors, *kinds: Resource) -> bool:
     """All of these custom kinds are served by now."""
-    crds = mirrors.of(CRDS)
     for kind in kinds:
-        crd = crds.get(("", f"{kind.plural}.{kind.group}"))
+        crd = mirrors.of(CRDS).get(("", f"{kind.plural}.{kind.group}"))
         if crd is None or condition(crd, "Established").get("status") != "True":
             return False
     return True

@@ -11,7 +11,7 @@ its queue is rejected): those are the declared deviations.
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,13 +23,12 @@ from grove.embedded.actors.objects import (
     PODS,
     Key,
     Resource,
-    is_deleting,
     is_gated,
-    is_terminal,
     key_of,
     node_of,
 )
-from grove.embedded.actors.schedulers.desk import Desk, run_all
+from grove.embedded.actors.schedulers.desk import run_all
+from grove.embedded.actors.schedulers.sessions import SessionOptions, SessionScheduler, is_member
 from grove.embedded.actors.schedulers.yunikorn_application import Application, State
 from grove.embedded.actors.schedulers.yunikorn_placing import Decision, decide
 from grove.embedded.actors.schedulers.yunikorn_rules import (
@@ -56,23 +55,24 @@ log = logging.getLogger(__name__)
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", kind="ConfigMap")
 CONFIG = "yunikorn-configs"
-RETRY_SECONDS = 1.0
 #: An application without pods is remembered for so long.
 COMPLETING_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class YuniKornOptions:
+class YuniKornOptions(SessionOptions):
     namespace: str = "yunikorn"
     """Where its configuration is."""
     remembers_failures: bool = True
     """As 1.9 does: the id of a failed application is spent. 1.8 forgets it with the last of its pods."""
-    tell_bound: bool = True
     period_seconds: float = 0.1
 
 
-class YuniKornScheduler:
+class YuniKornScheduler(SessionScheduler[str]):
     """Runs until cancelled."""
+
+    name = NAME
+    refused = "PodUnschedulable"
 
     def __init__(
         self,
@@ -82,46 +82,17 @@ class YuniKornScheduler:
         mirrors: Mirrors | None = None,
         options: YuniKornOptions | None = None,
     ) -> None:
-        self._client = client
-        self._clock = clock
         self._options = options or YuniKornOptions()
-        self._own_mirrors = None if mirrors else Mirrors(client)
-        self._mirrors = mirrors or self._own_mirrors or Mirrors(client)
-        self._desk = Desk(
-            client,
-            clock,
-            name=NAME,
-            mirrors=self._mirrors,
-            tell_bound=self._options.tell_bound,
-            refused="PodUnschedulable",
-        )
+        super().__init__(client, clock, mirrors=mirrors, options=self._options)
         self._members: dict[str, dict[Key, None]] = {}
         self._applications: dict[str, Application] = {}
-        self._active: dict[str, None] = {}
-        self._parked: dict[str, None] = {}
-        self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self._queues = Queues()
-        self._wake = asyncio.Event()
         self._started = 0
 
-    async def run(self) -> None:
-        self._desk.on_pod = self._pod_changed
-        self._desk.on_room = self._room
-        try:
-            configs = self._mirrors.of(CONFIG_MAPS)
-            configs.subscribe(self._config_changed)
-            await self._mirrors.synced(CONFIG_MAPS)
-            await self._desk.open()
-            while True:
-                await self._wake.wait()
-                await asyncio.sleep(self._options.period_seconds)
-                self._wake.clear()
-                await self._cycle()
-        finally:
-            for timer in self._timers.values():
-                timer.cancel()
-            if self._own_mirrors:
-                await self._own_mirrors.close()
+    async def _open(self) -> None:
+        self._mirrors.of(CONFIG_MAPS).subscribe(self._config_changed)
+        await self._mirrors.synced(CONFIG_MAPS)
+        await super()._open()
 
     # What wakes whom
 
@@ -140,8 +111,7 @@ class YuniKornScheduler:
                 continue
             name = application_of(pod)
             members = self._members.setdefault(name, {})
-            counts = is_new and not is_terminal(pod) and (bool(node_of(pod)) or not is_deleting(pod))
-            if counts and not is_gated(pod):
+            if is_new and is_member(pod) and not is_gated(pod):
                 members.setdefault(key_of(pod))
             elif not is_new and new is not None and application_of(new) == name:
                 continue
@@ -152,22 +122,10 @@ class YuniKornScheduler:
             if not (is_new and node_of(pod) and old is not None and node_of(old)):
                 self._activate(name)
 
-    def _activate(self, name: str) -> None:
-        self._parked.pop(name, None)
-        self._active[name] = None
-        self._wake.set()
+    def _remind(self, name: str, what: str, seconds: float) -> None:
+        self._later((name, what), seconds, functools.partial(self._due, name, what))
 
-    def _room(self) -> None:
-        for name in list(self._parked):
-            self._activate(name)
-
-    def _later(self, name: str, what: str, seconds: float) -> None:
-        if (name, what) not in self._timers:
-            loop = asyncio.get_running_loop()
-            self._timers[name, what] = loop.call_later(seconds, self._ring, name, what)
-
-    def _ring(self, name: str, what: str) -> None:
-        self._timers.pop((name, what), None)
+    def _due(self, name: str, what: str) -> None:
         application = self._applications.get(name)
         if application is not None and what == "timeout":
             application.expired = True
@@ -199,15 +157,14 @@ class YuniKornScheduler:
         if not pods:
             self._end(application)
             return
-        if timer := self._timers.pop((name, "complete"), None):
-            timer.cancel()
+        self._never((name, "complete"))
         if application is None:
             application = await self._start(name, pods)
             pods = self._pods(name)
         if application is None or application.state is State.FAILED:
             return
         decision = decide(application, pods, self._desk, self._clock.now().timestamp())
-        self._park(application, decision)
+        self._wait(application, decision)
         await self._write(application, decision)
 
     def _pods(self, name: str) -> list[Manifest]:
@@ -219,16 +176,16 @@ class YuniKornScheduler:
         if application is None:
             return
         if application.state is not State.FAILED:
-            self._later(application.name, "complete", COMPLETING_SECONDS)
+            self._remind(application.name, "complete", COMPLETING_SECONDS)
         elif not self._options.remembers_failures:
             del self._applications[application.name]
 
-    def _park(self, application: Application, decision: Decision) -> None:
+    def _wait(self, application: Application, decision: Decision) -> None:
         if decision.outcome.waits:
-            self._parked[application.name] = None
+            self._park(application.name)
         if decision.arm_timeout:
             left = application.deadline - self._clock.now().timestamp()
-            self._later(application.name, "timeout", max(left, 0.001))
+            self._remind(application.name, "timeout", max(left, 0.001))
 
     # An application begins
 
@@ -298,7 +255,7 @@ class YuniKornScheduler:
         await self._drop(decision.dropped)
         lost = await self._desk.write(decision.outcome)
         if lost:
-            self._later(application.name, "retry", RETRY_SECONDS)
+            self._retry(application.name)
 
     async def _fail(self, application: Application, pods: Sequence[Manifest], reason: str, text: str) -> None:
         application.state = State.FAILED
