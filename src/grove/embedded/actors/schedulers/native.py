@@ -8,7 +8,7 @@ preempts: that is the declared deviation from the real one.
 from __future__ import annotations
 
 import asyncio
-import logging
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -18,11 +18,10 @@ from grove.embedded.actors.objects import (
     condition,
     is_deleting,
     is_gated,
-    is_terminal,
     key_of,
     node_of,
 )
-from grove.embedded.actors.schedulers.desk import UNSCHEDULABLE, Desk, Outcome, run_all
+from grove.embedded.actors.schedulers.desk import UNSCHEDULABLE, Outcome
 from grove.embedded.actors.schedulers.native_rules import (
     COMPOSITES,
     PODGROUPS_136,
@@ -36,31 +35,29 @@ from grove.embedded.actors.schedulers.native_rules import (
     gang_minimum,
     priority_of,
 )
+from grove.embedded.actors.schedulers.sessions import DecidingScheduler, SessionOptions, is_member
 from grove.embedded.clock import Clock
 from grove.embedded.errors import Manifest
 from grove.embedded.local import ActorClient
 
-log = logging.getLogger(__name__)
-
 NAME = "default-scheduler"
-BATCH = 64
 
 Entity = tuple[str, ...]
 """What is scheduled as one: ("pod"|"group"|"tree", namespace, name); a 1.35 group's name has three parts."""
 
 
 @dataclass(frozen=True, slots=True)
-class NativeOptions:
+class NativeOptions(SessionOptions):
     permit_seconds: float = 300.0
     """1.35: how long a part of a gang may hold nodes."""
     backoff_seconds: float = 1.0
     """1.37: an unschedulable group is not tried again before so long."""
-    tell_bound: bool = True
-    """Write a `Scheduled` event for each bound pod."""
 
 
-class NativeScheduler:
+class NativeScheduler(DecidingScheduler[Entity, Outcome]):
     """Runs until cancelled; `minor` is "1.35", "1.36" or "1.37"."""
+
+    name = NAME
 
     def __init__(
         self,
@@ -75,37 +72,16 @@ class NativeScheduler:
             raise ValueError(f"no gang scheduling of Kubernetes {minor} is known; choose 1.35, 1.36 or 1.37")
         self._minor = minor
         self._options = options or NativeOptions()
-        self._own_mirrors = None if mirrors else Mirrors(client)
-        self._mirrors = mirrors or self._own_mirrors or Mirrors(client)
-        self._desk = Desk(
-            client, clock, name=NAME, mirrors=self._mirrors, tell_bound=self._options.tell_bound
-        )
+        super().__init__(client, clock, mirrors=mirrors, options=self._options)
         self._permit = Permit(self._desk)
         self._members: dict[Entity, dict[Key, None]] = {}
         self._gated: dict[Entity, set[Key]] = {}
         self._children: dict[Key, dict[tuple[str, str], None]] = {}
-        self._active: dict[Entity, None] = {}
-        self._parked: dict[Entity, float] = {}
-        self._timers: dict[Entity, asyncio.TimerHandle] = {}
-        self._deadlines: dict[Entity, asyncio.TimerHandle] = {}
         self._expired: list[tuple[Entity, Outcome]] = []
-        self._wake = asyncio.Event()
 
-    async def run(self) -> None:
-        self._desk.on_pod = self._pod_changed
-        self._desk.on_room = self._room
-        try:
-            await self._follow_groups()
-            await self._desk.open()
-            while True:
-                await self._wake.wait()
-                self._wake.clear()
-                await self._cycle()
-        finally:
-            for timer in (*self._timers.values(), *self._deadlines.values()):
-                timer.cancel()
-            if self._own_mirrors:
-                await self._own_mirrors.close()
+    async def _open(self) -> None:
+        await self._follow_groups()
+        await super()._open()
 
     async def _follow_groups(self) -> None:
         if self._minor == "1.35":
@@ -141,8 +117,7 @@ class NativeScheduler:
         members = self._members.setdefault(entity, {})
         gated = self._gated.setdefault(entity, set())
         gated.discard(key)
-        # A pod that is being deleted counts only while it still holds a node.
-        if pod is not None and not is_terminal(pod) and (node_of(pod) or not is_deleting(pod)):
+        if pod is not None and is_member(pod):
             members[key] = None
             if is_gated(pod):
                 gated.add(key)
@@ -181,11 +156,6 @@ class NativeScheduler:
             else:
                 children.pop((kind, name), None)
 
-    def _activate(self, entity: Entity) -> None:
-        self._parked.pop(entity, None)
-        self._active[entity] = None
-        self._wake.set()
-
     def _room(self) -> None:
         """A node came or grew, or a pod went: whoever waited may fit now."""
         loop = asyncio.get_running_loop()
@@ -193,13 +163,9 @@ class NativeScheduler:
             rest = tried + self._options.backoff_seconds - loop.time()
             if self._minor != "1.37" or entity[0] == "pod" or rest <= 0:
                 self._activate(entity)
-            elif entity not in self._timers:
+            else:
                 # 1.37 has no event that wakes a group: it is tried again when its backoff ends.
-                self._timers[entity] = loop.call_later(rest, self._backoff_over, entity)
-
-    def _backoff_over(self, entity: Entity) -> None:
-        self._timers.pop(entity, None)
-        self._activate(entity)
+                self._retry(entity, rest)
 
     # Whose pods belong together
 
@@ -237,13 +203,7 @@ class NativeScheduler:
         """The members, as they will be once the binds in flight have arrived."""
         found = (self._desk.pods.get(key) for key in self._members.get(entity, ()))
         held = self._permit.held.get(entity[1:], {})
-        return [pod if key_of(pod) in held else self._as_bound(pod) for pod in found if pod is not None]
-
-    def _as_bound(self, pod: Manifest) -> Manifest:
-        booked = self._desk.ledger.node_for(key_of(pod))
-        if booked is None or node_of(pod):
-            return pod
-        return {**pod, "spec": {**pod["spec"], "nodeName": booked}}
+        return [pod if key_of(pod) in held else self._desk.as_bound(pod) for pod in found if pod is not None]
 
     def _node(self, entity: Entity) -> Node | None:
         """The tree under a root, or None while one of its objects is missing."""
@@ -267,16 +227,8 @@ class NativeScheduler:
             expired, self._expired = self._expired, []
             for entity, refused in expired:
                 await self._write(entity, refused)
-                self._retry_later(entity)
-            order = sorted(self._active, key=self._rank)
-            for start in range(0, len(order), BATCH):
-                decisions = []
-                for entity in order[start : start + BATCH]:
-                    self._active.pop(entity, None)
-                    outcome = self._consider(entity)
-                    if outcome is not None:
-                        decisions.append((entity, outcome))
-                await run_all([self._write(entity, outcome) for entity, outcome in decisions])
+                self._retry(entity, self._options.backoff_seconds)
+            await self._pass()
 
     def _rank(self, entity: Entity) -> tuple[int, str, Entity]:
         first = self._first_pod(entity)
@@ -302,14 +254,6 @@ class NativeScheduler:
             else:
                 yield from self._leaf_entities(("tree", entity[1], name))
 
-    def _consider(self, entity: Entity) -> Outcome | None:
-        try:
-            return None if self._hopeless(entity) else self._decide(entity)
-        except Exception:
-            # One group that we cannot read must not stop the others.
-            log.exception("cannot decide", extra={"entity": entity})
-            return None
-
     def _hopeless(self, entity: Entity) -> bool:
         """Cheap look before the real one: pods of a large gang come, and lose their gates, one by one."""
         if entity[0] == "pod":
@@ -331,6 +275,8 @@ class NativeScheduler:
         return members < minimum or (told and members - len(gated) < minimum)
 
     def _decide(self, entity: Entity) -> Outcome | None:
+        if self._hopeless(entity):
+            return None
         outcome: Outcome | None
         root = self._root(entity)
         if root != entity:
@@ -350,7 +296,7 @@ class NativeScheduler:
             node = self._node(entity)
             outcome = TreeCycle(self._desk).decide(node) if node else None
         if outcome is not None and outcome.waits:
-            self._parked[entity] = asyncio.get_running_loop().time()
+            self._park(entity)
         return outcome
 
     def _decide_pod(self, key: Key) -> Outcome | None:
@@ -364,27 +310,17 @@ class NativeScheduler:
     async def _write(self, entity: Entity, outcome: Outcome) -> None:
         lost = await self._desk.write(outcome)
         if lost:
-            self._retry_later(entity)
-
-    def _retry_later(self, entity: Entity) -> None:
-        if entity not in self._timers:
-            loop = asyncio.get_running_loop()
-            delay = self._options.backoff_seconds
-            self._timers[entity] = loop.call_later(delay, self._backoff_over, entity)
+            self._retry(entity, self._options.backoff_seconds)
 
     def _watch_permit(self, entity: Entity) -> None:
         """Keep the gang's shared deadline, which starts with its first waiting pod."""
-        if not self._permit.held.get(entity[1:]):
-            timer = self._deadlines.pop(entity, None)
-            if timer is not None:
-                timer.cancel()
-        elif entity not in self._deadlines:
-            loop = asyncio.get_running_loop()
-            delay = self._options.permit_seconds
-            self._deadlines[entity] = loop.call_later(delay, self._permit_over, entity)
+        if self._permit.held.get(entity[1:]):
+            over = functools.partial(self._permit_over, entity)
+            self._later(("permit", entity), self._options.permit_seconds, over)
+        else:
+            self._never(("permit", entity))
 
     def _permit_over(self, entity: Entity) -> None:
-        self._deadlines.pop(entity, None)
         minutes, rest = divmod(int(self._options.permit_seconds), 60)
         outcome = self._permit.expire(entity[1:], self._pods(entity), f"{minutes}m{rest}s")
         self._expired.append((entity, outcome))
