@@ -289,6 +289,19 @@ def test_an_unreachable_server_is_asked_ever_more_slowly_and_the_problem_is_told
     ]
 
 
+def test_a_server_that_only_fills_its_cache_of_the_kind_is_asked_again_soon() -> None:
+    async def script(scene: Scene) -> None:
+        refusal = TooManyRequests("storage is (re)initializing", retry_after=1)
+        scene.server.fail = fail_with(refusal, "watch")
+        await pass_time(0.05)
+        assert scene.informer.synced.is_set()
+        scene.server.fail = fail_with(refusal)
+        await pass_time(0.5)
+        assert scene.server.connected.is_set()
+
+    play(script)
+
+
 def test_the_wait_that_the_server_asks_for_is_kept() -> None:
     async def script(scene: Scene) -> None:
         scene.server.fail = fail_with(TooManyRequests("slow down", retry_after=100), "list")

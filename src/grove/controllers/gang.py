@@ -34,6 +34,7 @@ from grove.controllers.gang_words import (
     extra_conditions,
     reason_of,
     scaled_below_minimum,
+    score_sentence,
     troubles,
 )
 from grove.controllers.members import pods_of
@@ -372,7 +373,8 @@ class GangReconciler:
             story.initialized(gang, now)
         if conditions.SCHEDULED in true:
             story.scheduled(gang, now)
-            recorder.send(events.gang_scheduled(gang, after[conditions.SCHEDULED]["message"]))
+            placed = after[conditions.SCHEDULED]["message"]
+            recorder.send(events.gang_scheduled(gang, f"{placed} {score_sentence(reading)}"))
         if conditions.READY in true:
             story.ready(gang, now)
         if conditions.UNHEALTHY in true:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from grove.api import conditions
 from grove.api.clique import PodClique
 from grove.api.gang import PodGang
-from grove.backends.base import Capability, Fidelity, Loss
+from grove.backends.base import Capability, Fidelity, Loss, Reading
 from grove.controllers.apply import OwnershipConflict
 from grove.errors import GroveError, Terminal, Waiting
 from grove.meta import Condition
@@ -25,6 +25,13 @@ def scaled_below_minimum(gang: PodGang, cliques: Sequence[PodClique]) -> str:
         for clique in cliques
         if clique.spec.replicas < least.get(clique.name, 0)
     )
+
+
+def score_sentence(reading: Reading) -> str:
+    """How good the placement is; that a scheduler does not say is said."""
+    if reading.placement_score is None:
+        return "Placement score: not reported."
+    return f"Placement score: {reading.placement_score:g}."
 
 
 def troubles(cliques: Sequence[PodClique], failure: GroveError | None) -> list[str]:

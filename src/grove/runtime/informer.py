@@ -39,6 +39,8 @@ HEALTHY_SECONDS = 10.0
 #: The server ends a watch after some time between these; different for each, so that they do not all end at
 #: once.
 WATCH_SECONDS = (300, 600)
+#: What an API server answers to a watch before its cache of the kind is filled.
+_STARTING = "storage is (re)initializing"
 #: After so many events in one go the other tasks get their turn.
 BURST = 200
 
@@ -121,7 +123,10 @@ class Informer(Generic[T]):
             return self._slow.next()
         except ApiError as error:
             self._report(f"cannot {self._verb} {self.resource}: {error}")
-            return max(self._quick.next(), error.retry_after or 0.0)
+            soon = self._quick.next()
+            # For a kind that nobody has asked about yet the API server says so for some milliseconds, and to
+            # come back in a second: whoever applies a set right then would wait for two of them.
+            return soon if _STARTING in str(error) else max(soon, error.retry_after or 0.0)
         except Exception:
             # Most likely one object that does not decode: nothing here can mend it, but the others must not
             # suffer from a loop that died. Start from the beginning, ever more slowly.
