@@ -48,7 +48,7 @@ class SessionOptions:
     tell_bound: bool = True
     """Write a `Scheduled` event for each bound pod."""
     period_seconds: float = 0.0
-    """Like the real ones' sessions: what happens within one period is decided together."""
+    """Like the real ones' sessions: what happens within one period is decided together; 0 decides at once."""
 
 
 def established(mirrors: Mirrors, *kinds: Resource) -> bool:

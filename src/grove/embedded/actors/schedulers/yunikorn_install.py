@@ -6,8 +6,9 @@ Queues that pods name are honoured and made when they are missing; others are na
 from __future__ import annotations
 
 from grove.embedded.actors.objects import NAMESPACES
+from grove.embedded.actors.schedulers.installing import create
 from grove.embedded.actors.schedulers.yunikorn import CONFIG, CONFIG_MAPS
-from grove.embedded.errors import ApiError, Manifest
+from grove.embedded.errors import Manifest
 from grove.embedded.local import ActorClient
 
 NAMESPACE = "yunikorn"
@@ -40,13 +41,5 @@ def configuration(queues: str = QUEUES) -> Manifest:
 async def install(client: ActorClient) -> None:
     """Create what is missing; what is there already is left as it is."""
     space: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    await _create(client, NAMESPACES.collection(), space)
-    await _create(client, CONFIG_MAPS.collection(NAMESPACE), configuration())
-
-
-async def _create(client: ActorClient, path: str, obj: Manifest) -> None:
-    try:
-        await client.create(path, obj)
-    except ApiError as error:
-        if error.reason != "AlreadyExists":
-            raise
+    await create(client, NAMESPACES.collection(), space)
+    await create(client, CONFIG_MAPS.collection(NAMESPACE), configuration())
