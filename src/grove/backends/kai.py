@@ -13,13 +13,13 @@ from grove.api import labels, names
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup
 from grove.api.pod import Pod
-from grove.api.topology import ClusterTopologyBinding, TopologyConstraint
+from grove.api.topology import ClusterTopologyBinding
 from grove.backends import kai_reading, kai_topology
 from grove.backends.base import Capability, Context, Precondition, Probe, Reading, Translation
 from grove.backends.kai_queue import QUEUE, queue_conflicts, queue_of
 from grove.backends.losses import account
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
-from grove.backends.shape import groups_by_podgroup, owned_metadata, podgroup_of
+from grove.backends.shape import constraints_of, groups_by_podgroup, owned_metadata, podgroup_of
 from grove.errors import FieldError, Unsupported, Waiting
 from grove.meta import Manifest, Resource, resource
 
@@ -258,7 +258,7 @@ def _name_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
 
 def _topology_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
     """Constraints of a set that names no topology: KAI would ignore them."""
-    found = list(_constraints(cliqueset))
+    found = list(constraints_of(cliqueset))
     named = any(constraint.topology_name for _, constraint in found)
     annotations = cliqueset.annotations
     if named or annotations.get(labels.TOPOLOGY_NAME) or annotations.get(TOPOLOGY_ANNOTATION):
@@ -268,19 +268,3 @@ def _topology_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
             yield FieldError(
                 f"{field}.topologyName", "is required: KAI takes constraints only of a named topology"
             )
-
-
-def _constraints(cliqueset: PodCliqueSet) -> Iterator[tuple[str, TopologyConstraint]]:
-    template = cliqueset.template
-    places = [("spec.template", template.topology_constraint)]
-    places += [
-        (f"spec.template.podCliqueScalingGroups[{index}]", each.topology_constraint)
-        for index, each in enumerate(template.pod_clique_scaling_groups)
-    ]
-    places += [
-        (f"spec.template.cliques[{index}]", each.topology_constraint)
-        for index, each in enumerate(template.cliques)
-    ]
-    for path, constraint in places:
-        if constraint is not None:
-            yield f"{path}.topologyConstraint", constraint

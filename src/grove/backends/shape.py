@@ -1,16 +1,18 @@
 """The shape of a gang as any scheduler sees it: who belongs where, and how far it is.
 
-Facts about gangs and pods only; nothing here knows a scheduler. Never reads the cluster, never decides.
+Facts about sets, gangs and pods only; nothing here knows a scheduler. Never reads the cluster, never decides.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from grove.api import labels
+from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang, PodGroup, TopologyConstraintGroup
 from grove.api.kinds import GANGS
 from grove.api.pod import Pod
+from grove.api.topology import TopologyConstraint
 from grove.backends.base import Reading, Verdict
 from grove.errors import FieldError, InvalidInput, Unsupported
 from grove.meta import Manifest, owner_reference
@@ -39,6 +41,23 @@ def incarnation(gang: PodGang) -> int:
     """Which attempt at being placed this is: 0 for the first."""
     text = gang.annotations.get(labels.INCARNATION, "")
     return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def constraints_of(cliqueset: PodCliqueSet) -> Iterator[tuple[str, TopologyConstraint]]:
+    """Every topology constraint of a set with its field: its own, those of groups, those of cliques."""
+    template = cliqueset.template
+    places = [("spec.template", template.topology_constraint)]
+    places += [
+        (f"spec.template.podCliqueScalingGroups[{index}]", each.topology_constraint)
+        for index, each in enumerate(template.pod_clique_scaling_groups)
+    ]
+    places += [
+        (f"spec.template.cliques[{index}]", each.topology_constraint)
+        for index, each in enumerate(template.cliques)
+    ]
+    for path, constraint in places:
+        if constraint is not None:
+            yield f"{path}.topologyConstraint", constraint
 
 
 def groups_by_podgroup(gang: PodGang) -> Mapping[str, TopologyConstraintGroup]:

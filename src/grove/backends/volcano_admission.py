@@ -5,14 +5,14 @@ from typing import Any
 
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
-from grove.api.topology import TopologyConstraint
+from grove.backends.shape import constraints_of
 from grove.errors import FieldError
 
 
 def topology_errors(cliqueset: PodCliqueSet, unable: str) -> Iterator[FieldError]:
     """Required constraints that cannot be honoured: `unable` says why none can; or one level too many."""
     if unable:
-        for field, constraint in _constraints(cliqueset):
+        for field, constraint in constraints_of(cliqueset):
             if constraint.required:
                 yield FieldError(
                     f"{field}.pack.required",
@@ -71,19 +71,3 @@ def _third_levels(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
                     f"is {own.required!r} inside the scaling group {group.name!r}, which requires "
                     f"{shared!r}; Volcano packs a gang and its subgroups, and has no third level",
                 )
-
-
-def _constraints(cliqueset: PodCliqueSet) -> Iterator[tuple[str, TopologyConstraint]]:
-    template = cliqueset.template
-    places = [("spec.template", template.topology_constraint)]
-    places += [
-        (f"spec.template.podCliqueScalingGroups[{index}]", each.topology_constraint)
-        for index, each in enumerate(template.pod_clique_scaling_groups)
-    ]
-    places += [
-        (f"spec.template.cliques[{index}]", each.topology_constraint)
-        for index, each in enumerate(template.cliques)
-    ]
-    for path, constraint in places:
-        if constraint is not None:
-            yield f"{path}.topologyConstraint", constraint

@@ -11,12 +11,11 @@ from typing import ClassVar, Final
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.api.topology import TopologyConstraint
 from grove.backends import yunikorn_reading
 from grove.backends.base import Capability, Context, Marks, Observed, Precondition, Reading, Translation
 from grove.backends.losses import account
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
-from grove.backends.shape import incarnation, podgroup_of
+from grove.backends.shape import constraints_of, incarnation, podgroup_of
 from grove.backends.yunikorn_marks import incarnation_of, marks_of, renewed_marks, timeout_of
 from grove.backends.yunikorn_queue import (
     CONFIG_MAP,
@@ -108,24 +107,10 @@ def _request_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
 
 
 def _topology_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
-    for path, constraint in _constraints(cliqueset):
+    for field, constraint in constraints_of(cliqueset):
         if constraint.required:
             yield FieldError(
-                f"{path}.topologyConstraint.pack.required",
+                f"{field}.pack.required",
                 "YuniKorn cannot enforce a required topology constraint; use pack.preferred, remove the "
                 "constraint or choose another scheduler backend",
             )
-
-
-def _constraints(cliqueset: PodCliqueSet) -> Iterator[tuple[str, TopologyConstraint]]:
-    template = cliqueset.template
-    places = [("spec.template", template.topology_constraint)]
-    places += [
-        (f"spec.template.podCliqueScalingGroups[{index}]", each.topology_constraint)
-        for index, each in enumerate(template.pod_clique_scaling_groups)
-    ]
-    places += [
-        (f"spec.template.cliques[{index}]", each.topology_constraint)
-        for index, each in enumerate(template.cliques)
-    ]
-    return ((path, constraint) for path, constraint in places if constraint is not None)
