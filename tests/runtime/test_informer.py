@@ -5,13 +5,14 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 import pytest
 from tests.runtime.fakes import OTHERS, THINGS, FakeServer, gone, pass_time, thing
 
 from grove.errors import Forbidden, NotFound, TooManyRequests, Unreachable
 from grove.kube.watch import WatchEvent
-from grove.meta import Key, Object
+from grove.meta import Key, Object, ObjectMeta
 from grove.runtime.cache import Cache
 from grove.runtime.informer import Informer
 from grove.runtime.store import Foreign, Store
@@ -538,3 +539,20 @@ def test_waiting_for_the_sync_notices_what_is_added_and_removed_meanwhile() -> N
         running.cancel()
 
     run_virtual(main)
+
+
+class Worn(Object):
+    """A kind whose statuses are often alike."""
+
+    SHARED: ClassVar[tuple[str, ...]] = ("status",)
+
+    status: tuple[str, ...] = ()
+
+
+def test_equal_values_of_a_shared_field_are_one_value_and_others_stay_apart() -> None:
+    store: Store[Worn] = Store()
+    for name, status in (("a", "runs"), ("b", "runs"), ("c", "waits")):
+        store.put(Worn(metadata=ObjectMeta(name=name), status=(status,)))
+    a, b, c = sorted(store, key=lambda item: item.name)
+    assert a.status is b.status
+    assert (b.status, c.status) == (("runs",), ("waits",))

@@ -1,5 +1,7 @@
 """The part of a pod that Grove reads."""
 
+from typing import ClassVar
+
 from grove.meta import Object, View
 
 
@@ -51,6 +53,9 @@ class PodStatus(View):
 
 class Pod(Object):
     """A pod as the controllers see it: where it is, whether it may be scheduled, whether it serves."""
+
+    #: Thousands of pods run alike, and their statuses without times are equal: one is enough for all of them.
+    SHARED: ClassVar[tuple[str, ...]] = ("status",)
 
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()

@@ -127,6 +127,7 @@ class Store(Generic[T]):
         key = item.key
         old = self._objects.get(key)
         _share(item.metadata.labels)
+        _share_fields(item)
         self._objects[key] = item
         for name in self._functions:
             self._file(name, key, old, item)
@@ -152,6 +153,25 @@ class Store(Generic[T]):
         if new is not None:
             for value in after:
                 buckets.setdefault(value, {})[key] = new
+
+
+#: Values of fields that many objects have alike, such as the status of a pod that runs.
+_ALIKE: dict[object, object] = {}
+_MOST_ALIKE = 256
+
+
+def _share_fields(item: Object) -> None:
+    """Let equal values of the fields that a view names in `SHARED` be one value."""
+    for name in getattr(type(item), "SHARED", ()):
+        value = getattr(item, name)
+        known = _ALIKE.get(value)
+        if known is None:
+            if len(_ALIKE) >= _MOST_ALIKE:
+                _ALIKE.clear()
+            _ALIKE[value] = value
+        elif known is not value:
+            # It is equal, so that nobody can tell: a view stays what it was.
+            msgspec.structs.force_setattr(item, name, known)
 
 
 def _share(labels: dict[str, str]) -> None:
