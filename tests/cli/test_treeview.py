@@ -126,6 +126,10 @@ def test_a_running_gang_still_tells_what_it_lost() -> None:
         "no gang guarantee: the cluster serves no gang API",
         "cannot be expressed in full: topology-preferred approximated",
     )
+    (tree,) = forest(world(lossy))
+    shown = drawing(tree)
+    assert "note: no gang guarantee: the cluster serves no gang API" in shown
+    assert "why not" not in shown, "it runs"
 
 
 def test_the_drawing_has_a_form_for_terminals_without_line_characters() -> None:

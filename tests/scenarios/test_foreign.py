@@ -139,6 +139,10 @@ def test_a_foreign_gang_of_the_native_scheduler_runs_when_its_pods_are_tied_to_i
         [group] = await world.all(stage.objects[0])
         await world.apply(*pods(stage, schedulingGroup={"podGroupName": group["metadata"]["name"]}))
         await world.until(lambda: runs(world), "the foreign gang runs")
+        found = await world.pods()
+        assert len(found) == 3
+        assert all(each["spec"]["nodeName"] and not each["spec"].get("schedulingGates") for each in found)
+        assert (await world.condition("guest", "Scheduled"))["message"] == "3 of 3 pods placed."
 
     run_world(story, stage.options)
 

@@ -87,6 +87,10 @@ _NEWS: Final = (
     (conditions.GANG_GUARANTEE, "False", "no gang guarantee"),
     (conditions.TRANSLATION_LOSS, "True", "cannot be expressed in full"),
 )
+#: Those that do not keep a gang from running.
+_NOTES: Final = tuple(
+    words for type_, _, words in _NEWS if type_ in (conditions.GANG_GUARANTEE, conditions.TRANSLATION_LOSS)
+)
 
 
 def forest(world: World) -> list[Node]:
@@ -274,6 +278,11 @@ def pod_phase(pod: Pod) -> str:
     return pod.status.phase or "Pending"
 
 
+def _said(reason: str) -> str:
+    """What keeps a gang from running, or what is true of it although it runs."""
+    return f"{'note' if reason.startswith(_NOTES) else 'why not'}: {reason}"
+
+
 def _line(node: Node) -> str:
     line = f"{node.kind} {node.name}"
     return "  ".join((line, *node.words))
@@ -281,8 +290,7 @@ def _line(node: Node) -> str:
 
 def _below(node: Node, indent: str, *, plain: bool) -> list[str]:
     fork, last, bar = ("|- ", "`- ", "|  ") if plain else ("├─ ", "└─ ", "│  ")
-    reasons = [f"{indent}{bar if node.children else '   '}why not: {reason}" for reason in node.why]
-    found = list(reasons)
+    found = [f"{indent}{bar if node.children else '   '}{_said(reason)}" for reason in node.why]
     for position, child in enumerate(node.children, start=1):
         end = position == len(node.children)
         found.append(f"{indent}{last if end else fork}{_line(child)}")
