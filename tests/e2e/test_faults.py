@@ -46,15 +46,27 @@ async def until_seen(scene: Scene, count: int) -> None:
     await scene.until(lambda: len(scene.ledger.history) >= count, f"{count} changes were seen")
 
 
-def test_an_api_server_that_restarts_in_mid_flow_costs_nothing(plane: Plane) -> None:
-    async def story(act: Act) -> None:
-        await two_gangs(act.scene)
-        await until_seen(act.scene, 8)
-        await act.world.control.restart(APISERVER)
-        await end_well(act)
-        assert not act.operators[0].task.done()
+async def survives_a_restart(act: Act) -> None:
+    """The API server restarts in the middle of the work."""
+    await two_gangs(act.scene)
+    await until_seen(act.scene, 8)
+    await act.world.control.restart(APISERVER)
+    await end_well(act)
+    assert not act.operators[0].task.done()
 
-    plane.play("restart", story)
+
+async def survives_a_kill(act: Act, changes: int) -> None:
+    """The operator is killed after so many changes, and another one comes."""
+    await two_gangs(act.scene)
+    await until_seen(act.scene, changes)
+    await act.kill_operator()
+    await act.start_operator()
+    await end_well(act)
+    assert [each.task.done() for each in act.operators] == [False], "the second one works"
+
+
+def test_an_api_server_that_restarts_in_mid_flow_costs_nothing(plane: Plane) -> None:
+    plane.play("restart", survives_a_restart)
 
 
 def test_watches_whose_versions_are_forgotten_are_begun_anew(plane: Plane) -> None:
@@ -98,14 +110,7 @@ def test_a_scheduler_that_comes_late_finds_everything_in_place(plane: Plane) -> 
 def test_an_operator_killed_anywhere_is_followed_by_one_that_ends_the_work(
     plane: Plane, changes: int
 ) -> None:
-    async def story(act: Act) -> None:
-        await two_gangs(act.scene)
-        await until_seen(act.scene, changes)
-        await act.kill_operator()
-        await act.start_operator()
-        await end_well(act)
-
-    plane.play("killed", story)
+    plane.play("killed", lambda act: survives_a_kill(act, changes))
 
 
 def test_a_process_that_is_killed_is_followed_by_one_that_ends_the_work(plane: Plane, tmp_path: Path) -> None:

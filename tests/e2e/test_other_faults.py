@@ -6,10 +6,9 @@ import pytest
 from tests.e2e.conftest import Plane
 from tests.e2e.plane import Act
 from tests.e2e.scene import gates_of
-from tests.e2e.test_faults import end_well, two_gangs, until_seen
+from tests.e2e.test_faults import end_well, survives_a_kill, survives_a_restart, two_gangs
 
 from grove.real.third_party import third_party
-from grove.real.versions import APISERVER
 
 pytestmark = pytest.mark.real
 
@@ -18,25 +17,11 @@ pytestmark = pytest.mark.real
 def test_an_operator_killed_anywhere_is_followed_by_one_that_ends_the_work(
     other_plane: Plane, changes: int
 ) -> None:
-    async def story(act: Act) -> None:
-        await two_gangs(act.scene)
-        await until_seen(act.scene, changes)
-        await act.kill_operator()
-        await act.start_operator()
-        await end_well(act)
-
-    other_plane.play("killed", story)
+    other_plane.play("killed", lambda act: survives_a_kill(act, changes))
 
 
 def test_an_api_server_that_restarts_in_mid_flow_costs_nothing(other_plane: Plane) -> None:
-    async def story(act: Act) -> None:
-        await two_gangs(act.scene)
-        await until_seen(act.scene, 8)
-        await act.world.control.restart(APISERVER)
-        await end_well(act)
-        assert not act.operators[0].task.done()
-
-    other_plane.play("restart", story)
+    other_plane.play("restart", survives_a_restart)
 
 
 def test_a_scheduler_that_comes_late_finds_everything_in_place(other_plane: Plane) -> None:
