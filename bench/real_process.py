@@ -9,6 +9,7 @@ Puts Grove's kinds and the operator's permissions in, writes `kubeconfig` (the a
 
 import asyncio
 import sys
+import time
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,8 @@ from grove.real import Options, RealControlPlane
 from grove.real.versions import APISERVER, CONTROLLER_MANAGER
 
 _DEPLOYED: Final = ("namespace.yaml", "rbac.yaml")
+#: For so long after a kind was established the API server lets whoever creates an object of it wait.
+_NEW_KIND_SECONDS: Final = 2.0
 
 
 async def _serve(folder: Path, minor: str, scheduler: str) -> None:
@@ -39,8 +42,10 @@ async def _serve(folder: Path, minor: str, scheduler: str) -> None:
         plane.kubeconfig(folder / "kubeconfig")
         plane.kubeconfig_for(OPERATOR, OPERATOR_GROUPS, path=folder / "operator.kubeconfig")
         await _furnish(folder / "kubeconfig")
+        furnished = time.monotonic()
         # Its garbage collector would look for new kinds after half a minute only.
         await plane.restart(CONTROLLER_MANAGER)
+        await asyncio.sleep(max(0.0, furnished + _NEW_KIND_SECONDS - time.monotonic()))
         answering = asyncio.create_task(_answers(plane, log))
         broken = asyncio.create_task(plane.wait())
         try:
