@@ -12,7 +12,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from bench.cases import CASES, GANG_FLOORS, QUICK, Case, case_named
+from bench.cases import CASES, QUICK, SAME_PODS, Case, case_named
 from bench.checks import failed, verdicts
 from bench.floor import measure_floor
 from bench.measure import limit_for, measure, profiled
@@ -45,16 +45,16 @@ async def take(cases: Sequence[Case], *, repeat: int, plane: Plane, profile: Pat
     """Measure these cases and their floors, so many times each, in turn."""
     report = empty_report(plane, repeat)
     runs: dict[str, list[Run]] = {case.name: [] for case in cases}
-    floors: dict[tuple[int, int], list[Floor]] = {(case.pods, 0): [] for case in cases}
+    floors: dict[tuple[int, Case | None], list[Floor]] = {(case.pods, None): [] for case in cases}
     if plane.real:
-        # A real scheduler needs more for gangs than for pods; one pass of 5000 pods would tell nothing new.
-        floors |= {(case.pods, case.size): [] for case in cases if case in GANG_FLOORS}
+        # A real scheduler needs more for gangs than for plain pods, and a real API server for larger ones.
+        floors |= {(case.pods, case): [] for case in cases if case in SAME_PODS}
     for turn in range(1, repeat + 1):
         of = f" ({turn} of {repeat})" if repeat > 1 else ""
-        for (pods, size), taken in floors.items():
-            say(f"floor of {pods} pods{f' in gangs of {size}' if size else ''}{of} ...")
+        for (pods, same), taken in floors.items():
+            say(f"floor of {pods} pods{f' as in {same.name}' if same else ''}{of} ...")
             limit = limit_for(pods)
-            taken.append(await measure_floor(pods, plane=plane, limit=limit, gang_size=size))
+            taken.append(await measure_floor(pods, plane=plane, limit=limit, case=same))
         for case in cases:
             say(f"{case.name}: {case.pods} pods{of} ...")
             runs[case.name].append(await measure(case, plane=plane, say=say, profile=profile))

@@ -38,8 +38,8 @@ ONE_GANG: Final = Case(1, 1000)
 MANY: Final = Case(2500, 2)
 CASES: Final = (TEN, HUNDRED, PAIRS, EIGHTS, ONE_GANG, MANY)
 QUICK: Final = (TEN, HUNDRED)
-#: For these the floor is also taken with the same gangs.
-GANG_FLOORS: Final = (PAIRS, EIGHTS, ONE_GANG)
+#: For these the floor is also taken of the same pods in the same gangs.
+SAME_PODS: Final = (PAIRS, EIGHTS, ONE_GANG, MANY)
 #: After this one the operator is started anew, to see that it writes nothing.
 RESTARTED: Final = PAIRS
 

@@ -43,15 +43,17 @@ def verdicts(report: Report) -> list[Verdict]:
 def _real(report: Report) -> list[Verdict]:
     found: list[Verdict] = []
     for case, most in TIMES_FLOOR:
-        run, floor = report.run(case.name), report.floor(case.pods)
-        found += _times_floor(run, floor, case, most)
+        run = report.run(case.name)
+        same = report.same_pods(run) if run is not None else None
+        found += _times_floor(run, same, case, most, "the same pods")
+        found += _times_floor(run, report.floor(case.pods), case, most, "plain pods")
     found.append(_ten_pods(report.run(TEN.name), TEN_PODS_REAL_SECONDS))
     found.append(_linear(report.run(PAIRS.name), report.run(MANY.name)))
     return found
 
 
-def _times_floor(run: Run | None, floor: Floor | None, case: Case, most: float) -> list[Verdict]:
-    targets = [f"{case.name}: {what} within {most} x the floor's" for what in ("gates open", "running")]
+def _times_floor(run: Run | None, floor: Floor | None, case: Case, most: float, of: str) -> list[Verdict]:
+    targets = [f"{case.name}: {what} within {most} x the floor of {of}" for what in ("gates open", "running")]
     if run is None or floor is None:
         return [Verdict(target) for target in targets]
     ratios = (run.gates_open / floor.gates_open, run.running / floor.running)

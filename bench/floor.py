@@ -1,8 +1,8 @@
-"""The floor: the same number of gated pods created and ungated by a bare loop, without an operator.
+"""The floor: gated pods created and ungated by a bare loop, without an operator.
 
 What API server, scheduler and kubelets need by themselves on this machine; everything else is measured as a
-multiple of it. The floor of a gang size has the same pods in gangs of that size, with the objects by which
-the native scheduler knows them: what placing gangs costs the scheduler, whoever made them.
+multiple of it. There are two: as many plain pods, that are in no gang; and, for a case, the same pods as the
+operator makes for it, to the last label, with the objects by which the native scheduler knows their gangs.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from bench.arena import Arena, arena, within
-from bench.cases import FLOOR_LABEL, GATE, NAMESPACE, floor_pod
+from bench.cases import FLOOR_LABEL, GATE, NAMESPACE, Case, floor_pod
 from bench.gangs import Gangs
 from bench.observer import Observer
 from bench.planes import Plane
@@ -19,7 +19,7 @@ from bench.results import Cost, Floor
 from bench.tally import Milestone
 from grove.api import kinds
 from grove.kube.client import Written
-from grove.meta import Key
+from grove.meta import Manifest, Resource, manifest_key
 
 IN_FLIGHT: Final = 16
 _OPEN: Final = [
@@ -28,15 +28,15 @@ _OPEN: Final = [
 ]
 
 
-async def measure_floor(pods: int, *, plane: Plane, limit: float, gang_size: int = 0) -> Floor:
-    """One run on a fresh cluster."""
+async def measure_floor(pods: int, *, plane: Plane, limit: float, case: Case | None = None) -> Floor:
+    """One run on a fresh cluster, of plain pods or of the pods of a case."""
     async with arena(plane) as place, Observer(place.client, pods).watching() as observer:
         seen = observer.tally
 
         def hope() -> str:
             return f"floor of {pods}: {seen}"
 
-        costs = await within(limit, _run(place, observer, pods, gang_size), unless=place.children, hope=hope)
+        costs = await within(limit, _run(place, observer, pods, case), unless=place.children, hope=hope)
         start = seen.reached
         return Floor(
             pods=pods,
@@ -45,29 +45,27 @@ async def measure_floor(pods: int, *, plane: Plane, limit: float, gang_size: int
             running=start[Milestone.RUNNING] - observer.began,
             deleted=start[Milestone.GONE] - observer.deletion,
             components=costs,
-            gang_size=gang_size,
+            gang_size=case.size if case is not None else 0,
         )
 
 
-async def _run(place: Arena, observer: Observer, pods: int, gang_size: int) -> dict[str, Cost]:
+async def _run(place: Arena, observer: Observer, pods: int, case: Case | None) -> dict[str, Cost]:
     client = place.client
-    gangs = Gangs(place.plane.minor, gang_size) if gang_size else None
+    objects, manifests = _made(place.plane.minor, pods, case)
 
     async def create_group(index: int) -> None:
-        for resource, manifest in gangs.objects(index) if gangs is not None else ():
+        for resource, manifest in objects[index]:
             await client.create(resource, manifest)
 
     def create(index: int) -> Awaitable[Written]:
-        pod = floor_pod(index)
-        return client.create(kinds.PODS, gangs.linked(pod, index) if gangs is not None else pod)
+        return client.create(kinds.PODS, manifests[index])
 
     def open_gate(index: int) -> Awaitable[Written]:
-        return client.json_patch(kinds.PODS, Key(NAMESPACE, f"floor-{index}"), _OPEN)
+        return client.json_patch(kinds.PODS, manifest_key(manifests[index]), _OPEN)
 
     before = place.usages()
     observer.began = time.monotonic()
-    if gangs is not None:
-        await _each(range(pods // gang_size), create_group)
+    await _each(range(len(objects)), create_group)
     await _each(range(pods), create)
     await _each(range(pods), open_gate)
     await observer.milestone(Milestone.RUNNING)
@@ -76,6 +74,19 @@ async def _run(place: Arena, observer: Observer, pods: int, gang_size: int) -> d
     await client.delete_collection(kinds.PODS, namespace=NAMESPACE, labels=FLOOR_LABEL)
     await observer.milestone(Milestone.GONE)
     return costs
+
+
+def _made(
+    minor: str, pods: int, case: Case | None
+) -> tuple[list[list[tuple[Resource, Manifest]]], list[Manifest]]:
+    """Everything that is created, made beforehand: making it is not what is measured."""
+    if case is None:
+        return [], [floor_pod(index) for index in range(pods)]
+    gangs = Gangs(minor, case)
+    numbers = range(case.gangs)
+    return [gangs.objects(number) for number in numbers], [
+        pod for number in numbers for pod in gangs.pods(number)
+    ]
 
 
 async def _each(items: Iterable[int], request: Callable[[int], Awaitable[object]]) -> None:

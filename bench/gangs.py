@@ -1,42 +1,71 @@
-"""The native objects of the floor's gangs, and the pods' links to them, as the backend makes them. Pure."""
+"""The very pods and scheduler objects that the operator would make for a case, for nobody to own. Pure."""
 
-from grove.api import labels
+from typing import TypeVar
+
+from bench.cases import FLOOR_LABEL, GATE, Case, cliqueset
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.backends.base import Context
 from grove.backends.default import DefaultBackend
-from grove.meta import Manifest, Resource, resource
-from grove.testing import make
+from grove.meta import Manifest, Object, Resource, resource
+from grove.plan.changes import present
+from grove.plan.cliques import desired_clique
+from grove.plan.gangs import desired_gang
+from grove.plan.pods import desired_pod, plan_pods
 from grove.testing.clusters import NATIVE
+from grove.testing.make import view
+
+T = TypeVar("T", bound=Object)
 
 _BACKEND = DefaultBackend()
 
 
 class Gangs:
-    """Gangs of one size on one Kubernetes minor, numbered from 0."""
+    """The gangs of one case on one Kubernetes minor, numbered from 0."""
 
-    def __init__(self, minor: str, size: int) -> None:
+    def __init__(self, minor: str, case: Case) -> None:
         self._context = Context(cluster=NATIVE["1.37 composite" if minor == "1.37" else minor])
-        self._size = size
+        self._set = _stored(PodCliqueSet, cliqueset(case))
 
     def objects(self, number: int) -> list[tuple[Resource, Manifest]]:
-        """What must exist for one gang; it belongs to nobody, so nobody collects it."""
+        """What must exist for one gang before its pods."""
         found = []
         for manifest in _BACKEND.translate(self._gang(number), self._context).manifests:
             group, _, version = str(manifest["apiVersion"]).rpartition("/")
-            del manifest["metadata"]["ownerReferences"]
-            found.append((resource(group, version, str(manifest["kind"])), manifest))
+            found.append((resource(group, version, str(manifest["kind"])), _ownerless(manifest)))
         return found
 
-    def linked(self, pod: Manifest, index: int) -> Manifest:
-        """A pod of the floor as a member of its gang; its gate stays the driver's."""
-        number, place = divmod(index, self._size)
-        marks = {labels.POD_CLIQUE: self._role(number), labels.POD_INDEX: str(place)}
-        metadata = {**pod["metadata"], "labels": {**pod["metadata"]["labels"], **marks}}
-        linked = _BACKEND.prepare_pod({**pod, "metadata": metadata}, self._gang(number), self._context)
-        return {**linked, "spec": {**linked["spec"], "schedulingGates": pod["spec"]["schedulingGates"]}}
+    def pods(self, number: int) -> list[Manifest]:
+        """The pods of one gang behind the driver's gate, which nobody else opens."""
+        gang, clique = self._gang(number), self._clique(number)
+        prepared = (
+            _BACKEND.prepare_pod(desired_pod(clique, new), gang, self._context)
+            for new in plan_pods(clique, (), gang=gang).create
+        )
+        return [_gated(_ownerless(pod)) for pod in prepared]
 
     def _gang(self, number: int) -> PodGang:
-        return make.gang(f"floor-{number}", {self._role(number): self._size})
+        return _stored(PodGang, desired_gang(self._set, number, backend=_BACKEND.name))
 
-    def _role(self, number: int) -> str:
-        return f"floor-{number}-worker"
+    def _clique(self, number: int) -> PodClique:
+        (template,) = self._set.standalone_cliques
+        return _stored(PodClique, desired_clique(self._set, number, template))
+
+
+def _stored(type_: type[T], manifest: Manifest) -> T:
+    stored = present(manifest)
+    stored["metadata"]["uid"] = f"uid-of-{stored['metadata']['name']}"
+    return view(type_, stored)
+
+
+def _ownerless(manifest: Manifest) -> Manifest:
+    """Without an owner that does not exist: the garbage collector would take it at once."""
+    metadata = {name: value for name, value in manifest["metadata"].items() if name != "ownerReferences"}
+    return {**manifest, "metadata": metadata}
+
+
+def _gated(pod: Manifest) -> Manifest:
+    marks = {**pod["metadata"]["labels"], FLOOR_LABEL: "true"}
+    spec = {**pod["spec"], "schedulingGates": [{"name": GATE}]}
+    return {**pod, "metadata": {**pod["metadata"], "labels": marks}, "spec": spec}

@@ -64,7 +64,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """So many gated pods without an operator; of a gang size, they are in gangs and its objects exist too."""
+    """Gated pods without an operator: plain ones, or, with a gang size, the very pods of a case."""
 
     pods: int
     created: float
@@ -101,8 +101,13 @@ class Report:
         return next((run for run in self.runs if run.case == case), None)
 
     def floor(self, pods: int) -> Floor | None:
-        """What so many pods need that are in no gang."""
+        """What so many plain pods need."""
         return next((each for each in self.floors if each.pods == pods and not each.gang_size), None)
+
+    def same_pods(self, run: Run) -> Floor | None:
+        """What the pods of a case need in their gangs, whoever made them."""
+        size = run.pods // int(run.case.partition("x")[0])
+        return next((each for each in self.floors if (each.pods, each.gang_size) == (run.pods, size)), None)
 
 
 def times(seconds: float, floor: float | None) -> str:

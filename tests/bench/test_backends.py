@@ -2,12 +2,13 @@
 
 import pytest
 from bench.backends import PAGE, Results, Scheduled, markdown
-from bench.cases import GATE, floor_pod
+from bench.cases import FLOOR_LABEL, GATE, Case, cliqueset
 from bench.gangs import Gangs
 from bench.latency import Latency
 from bench.translation import Speed, selections, speeds
 
 from grove.backends.registry import BUILT_INS
+from grove.testing.world import World, run_world
 
 
 def test_every_built_in_backend_is_measured() -> None:
@@ -33,13 +34,34 @@ def test_the_page_says_which_scheduler_needs_no_object_and_how_long_the_others_t
 
 @pytest.mark.parametrize("minor", ["1.35", "1.36", "1.37"])
 def test_the_pods_of_a_gang_floor_point_to_its_objects_and_wait_for_the_driver_alone(minor: str) -> None:
-    gangs = Gangs(minor, 2)
+    gangs = Gangs(minor, Case(5, 2))
     names = {manifest["metadata"]["name"] for _, manifest in gangs.objects(3)}
-    for index in (6, 7):
-        spec = gangs.linked(floor_pod(index), index)["spec"]
-        link = spec.get("schedulingGroup") or spec["workloadRef"]
+    pods = gangs.pods(3)
+    assert len(pods) == 2
+    for pod in pods:
+        link = pod["spec"].get("schedulingGroup") or pod["spec"]["workloadRef"]
         assert (link.get("podGroupName") or link["name"]) in names
-        assert spec["schedulingGates"] == [{"name": GATE}]
+        assert pod["spec"]["schedulingGates"] == [{"name": GATE}]
+
+
+def test_the_pods_of_a_gang_floor_are_the_operators_but_for_owner_and_gate() -> None:
+    case = Case(1, 2)
+
+    async def story(world: World) -> None:
+        await world.apply(cliqueset(case))
+        await world.settle()
+        made = sorted(await world.pods(), key=lambda pod: str(pod["spec"]["hostname"]))
+        for ours, theirs in zip(Gangs("1.36", case).pods(0), made, strict=True):
+            marks = {**ours["metadata"]["labels"]}
+            assert marks.pop(FLOOR_LABEL)
+            assert marks.items() <= theirs["metadata"]["labels"].items()
+            assert theirs["metadata"]["labels"].keys() - marks.keys() <= {"topology.kubernetes.io/zone"}
+            (mine,), (other,) = ours["spec"]["containers"], theirs["spec"]["containers"]
+            assert [each["name"] for each in mine["env"]] == [each["name"] for each in other["env"]]
+            for field in ("hostname", "subdomain", "schedulingGroup"):
+                assert ours["spec"][field] == theirs["spec"][field]
+
+    run_world(story)
 
 
 def test_the_page_has_a_place_for_it() -> None:
