@@ -12,9 +12,9 @@ import msgspec
 import typer
 from rich.console import Console
 
-from bench.cases import CASES, QUICK, SAME_PODS, Case, case_named
+from bench.cases import CASES, QUICK, SAME_PODS, WITH_SERVICES, Case, case_named
 from bench.checks import failed, verdicts
-from bench.floor import measure_floor
+from bench.floor import Wanted, measure_floor
 from bench.measure import limit_for, measure, profiled
 from bench.observer import BenchFailed
 from bench.pages import write_page
@@ -45,16 +45,16 @@ async def take(cases: Sequence[Case], *, repeat: int, plane: Plane, profile: Pat
     """Measure these cases and their floors, so many times each, in turn."""
     report = empty_report(plane, repeat)
     runs: dict[str, list[Run]] = {case.name: [] for case in cases}
-    floors: dict[tuple[int, Case | None], list[Floor]] = {(case.pods, None): [] for case in cases}
+    floors: dict[Wanted, list[Floor]] = {Wanted(case.pods): [] for case in cases}
     if plane.real:
         # A real scheduler needs more for gangs than for plain pods, and a real API server for larger ones.
-        floors |= {(case.pods, case): [] for case in cases if case in SAME_PODS}
+        floors |= {Wanted(case.pods, case): [] for case in cases if case in SAME_PODS}
+        floors |= {Wanted(case.pods, case, services=True): [] for case in cases if case in WITH_SERVICES}
     for turn in range(1, repeat + 1):
         of = f" ({turn} of {repeat})" if repeat > 1 else ""
-        for (pods, same), taken in floors.items():
-            say(f"floor of {pods} pods{f' as in {same.name}' if same else ''}{of} ...")
-            limit = limit_for(pods)
-            taken.append(await measure_floor(pods, plane=plane, limit=limit, case=same))
+        for wanted, taken in floors.items():
+            say(f"{wanted}{of} ...")
+            taken.append(await measure_floor(wanted, plane=plane, limit=limit_for(wanted.pods)))
         for case in cases:
             say(f"{case.name}: {case.pods} pods{of} ...")
             runs[case.name].append(await measure(case, plane=plane, say=say, profile=profile))

@@ -40,6 +40,8 @@ CASES: Final = (TEN, HUNDRED, PAIRS, EIGHTS, ONE_GANG, MANY)
 QUICK: Final = (TEN, HUNDRED)
 #: For these the floor is also taken of the same pods in the same gangs.
 SAME_PODS: Final = (PAIRS, EIGHTS, ONE_GANG, MANY)
+#: And for these with their services: what those cost grows with their number times that of the pods.
+WITH_SERVICES: Final = (PAIRS, MANY)
 #: After this one the operator is started anew, to see that it writes nothing.
 RESTARTED: Final = PAIRS
 

@@ -49,7 +49,22 @@ def _real(report: Report) -> list[Verdict]:
         found += _times_floor(run, report.floor(case.pods), case, most, "plain pods")
     found.append(_ten_pods(report.run(TEN.name), TEN_PODS_REAL_SECONDS))
     found.append(_linear(report.run(PAIRS.name), report.run(MANY.name)))
+    found.append(_as_linear(report))
     return found
+
+
+def _as_linear(report: Report) -> Verdict:
+    """Held against the control plane by itself: services cost it more than their number."""
+    target = f"{MANY.name}: slower than {PAIRS.name} by no more than the same pods and services by themselves"
+    thousand, many = report.run(PAIRS.name), report.run(MANY.name)
+    if thousand is None or many is None:
+        return Verdict(target)
+    few, lots = (report.same_pods(run, services=True) for run in (thousand, many))
+    if few is None or lots is None:
+        return Verdict(target)
+    ours = many.pods_per_second / thousand.pods_per_second
+    theirs = lots.pods_per_second / few.pods_per_second
+    return Verdict(target, f"{ours:.2f} ({theirs:.2f} by themselves)", ours >= theirs)
 
 
 def _times_floor(run: Run | None, floor: Floor | None, case: Case, most: float, of: str) -> list[Verdict]:

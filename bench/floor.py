@@ -1,13 +1,15 @@
 """The floor: gated pods created and ungated by a bare loop, without an operator.
 
 What API server, scheduler and kubelets need by themselves on this machine; everything else is measured as a
-multiple of it. There are two: as many plain pods, that are in no gang; and, for a case, the same pods as the
-operator makes for it, to the last label, with the objects by which the native scheduler knows their gangs.
+multiple of it. There are three: as many plain pods, that are in no gang; for a case, the same pods as the
+operator makes for it, to the last label, with the objects by which the native scheduler knows their gangs;
+and those with their headless services.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from bench.arena import Arena, arena, within
@@ -28,15 +30,29 @@ _OPEN: Final = [
 ]
 
 
-async def measure_floor(pods: int, *, plane: Plane, limit: float, case: Case | None = None) -> Floor:
-    """One run on a fresh cluster, of plain pods or of the pods of a case."""
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """So many plain pods, or the pods of a case, perhaps with their services."""
+
+    pods: int
+    case: Case | None = None
+    services: bool = False
+
+    def __str__(self) -> str:
+        same = f" as in {self.case.name}" if self.case is not None else ""
+        return f"floor of {self.pods} pods{same}{' with services' if self.services else ''}"
+
+
+async def measure_floor(wanted: Wanted, *, plane: Plane, limit: float) -> Floor:
+    """One run on a fresh cluster."""
+    pods = wanted.pods
     async with arena(plane) as place, Observer(place.client, pods).watching() as observer:
         seen = observer.tally
 
         def hope() -> str:
-            return f"floor of {pods}: {seen}"
+            return f"{wanted}: {seen}"
 
-        costs = await within(limit, _run(place, observer, pods, case), unless=place.children, hope=hope)
+        costs = await within(limit, _run(place, observer, wanted), unless=place.children, hope=hope)
         start = seen.reached
         return Floor(
             pods=pods,
@@ -45,13 +61,14 @@ async def measure_floor(pods: int, *, plane: Plane, limit: float, case: Case | N
             running=start[Milestone.RUNNING] - observer.began,
             deleted=start[Milestone.GONE] - observer.deletion,
             components=costs,
-            gang_size=case.size if case is not None else 0,
+            gang_size=wanted.case.size if wanted.case is not None else 0,
+            services=wanted.services,
         )
 
 
-async def _run(place: Arena, observer: Observer, pods: int, case: Case | None) -> dict[str, Cost]:
+async def _run(place: Arena, observer: Observer, wanted: Wanted) -> dict[str, Cost]:
     client = place.client
-    objects, manifests = _made(place.plane.minor, pods, case)
+    objects, manifests = _made(place.plane.minor, wanted)
 
     async def create_group(index: int) -> None:
         for resource, manifest in objects[index]:
@@ -66,8 +83,8 @@ async def _run(place: Arena, observer: Observer, pods: int, case: Case | None) -
     before = place.usages()
     observer.began = time.monotonic()
     await _each(range(len(objects)), create_group)
-    await _each(range(pods), create)
-    await _each(range(pods), open_gate)
+    await _each(range(wanted.pods), create)
+    await _each(range(wanted.pods), open_gate)
     await observer.milestone(Milestone.RUNNING)
     costs = place.costs_since(before)
     observer.deletion = time.monotonic()
@@ -76,17 +93,16 @@ async def _run(place: Arena, observer: Observer, pods: int, case: Case | None) -
     return costs
 
 
-def _made(
-    minor: str, pods: int, case: Case | None
-) -> tuple[list[list[tuple[Resource, Manifest]]], list[Manifest]]:
+def _made(minor: str, wanted: Wanted) -> tuple[list[list[tuple[Resource, Manifest]]], list[Manifest]]:
     """Everything that is created, made beforehand: making it is not what is measured."""
-    if case is None:
-        return [], [floor_pod(index) for index in range(pods)]
-    gangs = Gangs(minor, case)
-    numbers = range(case.gangs)
-    return [gangs.objects(number) for number in numbers], [
-        pod for number in numbers for pod in gangs.pods(number)
-    ]
+    if wanted.case is None:
+        return [], [floor_pod(index) for index in range(wanted.pods)]
+    gangs, numbers = Gangs(minor, wanted.case), range(wanted.case.gangs)
+    objects = [gangs.objects(number) for number in numbers]
+    if wanted.services:
+        for number in numbers:
+            objects[number].append((kinds.SERVICES, gangs.service(number)))
+    return objects, [pod for number in numbers for pod in gangs.pods(number)]
 
 
 async def _each(items: Iterable[int], request: Callable[[int], Awaitable[object]]) -> None:

@@ -13,6 +13,7 @@ from grove.plan.changes import present
 from grove.plan.cliques import desired_clique
 from grove.plan.gangs import desired_gang
 from grove.plan.pods import desired_pod, plan_pods
+from grove.plan.satellites import desired_service
 from grove.testing.clusters import NATIVE
 from grove.testing.make import view
 
@@ -35,6 +36,10 @@ class Gangs:
             group, _, version = str(manifest["apiVersion"]).rpartition("/")
             found.append((resource(group, version, str(manifest["kind"])), _ownerless(manifest)))
         return found
+
+    def service(self, number: int) -> Manifest:
+        """The headless service of one gang."""
+        return _ownerless(desired_service(self._set, number))
 
     def pods(self, number: int) -> list[Manifest]:
         """The pods of one gang behind the driver's gate, which nobody else opens."""

@@ -74,12 +74,24 @@ class Floor:
     #: From the first request until the last pod runs, by program.
     components: dict[str, Cost] = field(default_factory=dict)
     gang_size: int = 0
+    #: Whether the headless services of the case exist too.
+    services: bool = False
 
     @property
     def title(self) -> str:
         if not self.gang_size:
             return f"floor of {self.pods}"
-        return f"floor of {self.pods // self.gang_size} x {self.gang_size}"
+        gangs = f"floor of {self.pods // self.gang_size} x {self.gang_size}"
+        return f"{gangs}, services" if self.services else gangs
+
+    @property
+    def pods_per_second(self) -> float:
+        return self.pods / self.running
+
+    @property
+    def writes_per_pod(self) -> float:
+        """Each pod is created and ungated; each gang has an object, and perhaps a service."""
+        return 2 + (1 + self.services) / self.gang_size if self.gang_size else 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +116,12 @@ class Report:
         """What so many plain pods need."""
         return next((each for each in self.floors if each.pods == pods and not each.gang_size), None)
 
-    def same_pods(self, run: Run) -> Floor | None:
+    def same_pods(self, run: Run, *, services: bool = False) -> Floor | None:
         """What the pods of a case need in their gangs, whoever made them."""
-        size = run.pods // int(run.case.partition("x")[0])
-        return next((each for each in self.floors if (each.pods, each.gang_size) == (run.pods, size)), None)
+        same = (run.pods, run.pods // int(run.case.partition("x")[0]), services)
+        return next(
+            (each for each in self.floors if (each.pods, each.gang_size, each.services) == same), None
+        )
 
 
 def times(seconds: float, floor: float | None) -> str:

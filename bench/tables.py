@@ -56,14 +56,13 @@ def _run(run: Run, floor: Floor | None) -> tuple[str, ...]:
 
 
 def _floor(floor: Floor, bare: Floor | None) -> tuple[str, ...]:
-    speed = f"{floor.pods / floor.running:.0f}"
-    writes = f"{2 + 1 / floor.gang_size if floor.gang_size else 2:.2f}"
+    writes = f"{floor.writes_per_pod:.2f}"
     return (
         floor.title,
         str(floor.pods),
         *(_time(seconds) for seconds in (floor.created, floor.gates_open, floor.running)),
         "-",
-        speed,
+        f"{floor.pods_per_second:.0f}",
         times(floor.gates_open, bare.gates_open if bare is not None else None),
         times(floor.running, bare.running if bare is not None else None),
         writes,

@@ -18,6 +18,7 @@ from grove.controllers import wakeups
 from grove.controllers.apply import Applier, Remembers
 from grove.controllers.clique import PODS_BY_OWNER, CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
+from grove.controllers.flow import Flow
 from grove.controllers.foreign import ForeignGangs
 from grove.controllers.gang import GangReconciler
 from grove.controllers.liveness import Liveness
@@ -105,7 +106,8 @@ async def assemble(
     """
     clock, rng = clock or SystemClock(), rng or random.Random()
     metrics = Metrics()
-    cache = _cache(client, clock, rng)
+    flow = Flow(clock)
+    cache = _cache(client, clock, rng, flow)
     observation = Observation(client, clock, random.Random(rng.getrandbits(64)))
     scheduling = _scheduling(client, cache, configuration, metrics, observation, only)
     await _require_crds(client)
@@ -115,7 +117,7 @@ async def assemble(
     shell = Shell(
         cache,
         applier,
-        Reporter(applier, clock),
+        Reporter(applier, clock, flow),
         Liveness(client),
         scheduling,
         recorder,
@@ -123,7 +125,7 @@ async def assemble(
         clock,
     )
     controllers = _controllers(shell, client, configuration, metrics, rng, only)
-    wakeups.connect(cache, scheduling, dict(controllers))
+    wakeups.connect(cache, scheduling, dict(controllers), applier.echoes)
     probes = configuration.server.health_probes
     manager = Manager(
         cache,
@@ -152,19 +154,20 @@ async def _require_crds(client: Client) -> None:
         )
 
 
-def _cache(client: Client, clock: Clock, rng: random.Random) -> Cache:
+def _cache(client: Client, clock: Clock, rng: random.Random, flow: Flow) -> Cache:
     """One informer for each kind that we read; pods only of gangs, services only where they are ours."""
     cache = Cache(client, clock, rng=rng)
     cache.add(kinds.CLIQUESETS, PodCliqueSet)
     cache.add(kinds.CLIQUES, PodClique, indexes={BY_SET: set_of})
     cache.add(kinds.GANGS, PodGang, indexes={BY_SET: set_of})
-    cache.add(
+    pods = cache.add(
         kinds.PODS,
         Pod,
         # Whoever made them: a gang of somebody else has pods of somebody else.
         labels=labels.POD_GANG,
         indexes={PODS_BY_OWNER: owner_uids, PODS_BY_GANG: gang_of, "clique": clique_of},
     )
+    pods.subscribe(flow.saw)
     cache.add(kinds.SERVICES, Service, labels=OURS, indexes={BY_SET: set_of})
     cache.add(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding)
     return cache

@@ -5,7 +5,16 @@ from typing import cast
 
 from grove.api import kinds
 from grove.controllers.apply import BUSY, Applier
-from grove.controllers.report import HOLD_SECONDS, HOLD_WHILE_BUSY_SECONDS, QUIET_SECONDS, Reporter
+from grove.controllers.flow import FLOW_SECONDS, FLOW_STEPS, Flow
+from grove.controllers.report import (
+    HOLD_SECONDS,
+    HOLD_WHILE_BUSY_SECONDS,
+    HOLD_WHILE_MOVING_SECONDS,
+    QUIET_SECONDS,
+    Haste,
+    Reported,
+    Reporter,
+)
 from grove.kube.client import Client, Written
 from grove.meta import Key, Manifest, ObjectMeta, Resource
 from grove.plan.changes import Create
@@ -14,6 +23,8 @@ from grove.testing import make
 from grove.testing.virtual_time import run_virtual, virtual_clock
 
 CLIQUE = make.clique("train-0-worker", 2)
+WAITING = make.pod()
+PLACED = make.pod(node="node-0")
 STATUS: Manifest = {"readyReplicas": 1}
 
 
@@ -49,43 +60,107 @@ class Loop:
         self.called.append(key)
 
 
-def test_an_urgent_status_is_written_at_once() -> None:
+class Stage:
+    """A reporter on a server that takes everything, and the flow of pods around it."""
+
+    def __init__(self) -> None:
+        self.server, self.loop = Server(), Loop()
+        self.applier = Applier(cast(Client, self.server))
+        self.flow = Flow(virtual_clock())
+        self.reporter = Reporter(self.applier, virtual_clock(), self.flow)
+
+    async def report(self, haste: Haste = Haste.WHEN_QUIET) -> Reported:
+        return await self.reporter.report(kinds.CLIQUES, CLIQUE, STATUS, barrier=self.loop, haste=haste)
+
+    def pods_are_placed(self) -> None:
+        for _ in range(FLOW_STEPS):
+            self.flow.saw(WAITING, PLACED)
+
+
+def held(seconds: float) -> Reported:
+    return Reported(False, After(seconds, "the status settles"))
+
+
+def test_a_status_that_somebody_waits_for_is_written_at_once() -> None:
     async def story() -> None:
-        server, loop = Server(), Loop()
-        reporter = Reporter(Applier(cast(Client, server)), virtual_clock())
-        reported = await reporter.report(kinds.CLIQUES, CLIQUE, STATUS, barrier=loop, urgent=True)
-        assert reported.written
-        assert server.statuses == [STATUS]
+        stage = Stage()
+        assert (await stage.report(Haste.AT_ONCE)).written
+        assert stage.server.statuses == [STATUS]
 
     run_virtual(story)
 
 
 def test_a_status_that_nobody_waits_for_settles_first() -> None:
     async def story() -> None:
-        server, loop = Server(), Loop()
-        reporter = Reporter(Applier(cast(Client, server)), virtual_clock())
-        first = await reporter.report(kinds.CLIQUES, CLIQUE, STATUS, barrier=loop)
-        assert first.outcome == After(HOLD_SECONDS, "the status settles")
+        stage = Stage()
+        assert await stage.report() == held(HOLD_SECONDS)
         await asyncio.sleep(HOLD_SECONDS)
-        assert (await reporter.report(kinds.CLIQUES, CLIQUE, STATUS, barrier=loop)).written
+        assert (await stage.report()).written
 
     run_virtual(story)
 
 
 def test_what_was_held_back_for_more_important_work_is_called_when_it_is_quiet() -> None:
     async def story() -> None:
-        server, loop = Server(), Loop()
-        applier = Applier(cast(Client, server))
-        reporter = Reporter(applier, virtual_clock())
-        applier.pending = BUSY
-        held = await reporter.report(kinds.CLIQUES, CLIQUE, STATUS, barrier=loop)
-        assert held.outcome == After(HOLD_WHILE_BUSY_SECONDS, "the status settles")
-        applier.pending = BUSY - 1
+        stage = Stage()
+        stage.applier.pending = BUSY
+        assert await stage.report() == held(HOLD_WHILE_BUSY_SECONDS)
+        stage.applier.pending = BUSY - 1
         work = Create(kinds.PODS, make.pod_manifest())
-        await applier.apply([work], barrier=loop, key=CLIQUE.key)
-        assert loop.called == []
+        await stage.applier.apply([work], barrier=stage.loop, key=CLIQUE.key)
+        assert stage.loop.called == []
         await asyncio.sleep(QUIET_SECONDS)
-        assert loop.called == [CLIQUE.key]
-        assert (await reporter.report(kinds.CLIQUES, CLIQUE, STATUS, barrier=loop)).written
+        assert stage.loop.called == [CLIQUE.key]
+        assert (await stage.report()).written
+
+    run_virtual(story)
+
+
+def test_why_something_does_not_go_on_is_told_soon_however_busy_it_is() -> None:
+    async def story() -> None:
+        stage = Stage()
+        stage.applier.pending = BUSY
+        stage.pods_are_placed()
+        assert await stage.report(Haste.SOON) == held(HOLD_SECONDS)
+        await asyncio.sleep(HOLD_SECONDS)
+        assert (await stage.report(Haste.SOON)).written
+
+    run_virtual(story)
+
+
+def test_what_is_on_its_way_is_told_when_pods_are_no_longer_being_placed() -> None:
+    async def story() -> None:
+        stage = Stage()
+        stage.pods_are_placed()
+        assert await stage.report(Haste.WHEN_STILL) == held(HOLD_WHILE_MOVING_SECONDS)
+        await asyncio.sleep(FLOW_SECONDS)
+        stage.pods_are_placed()
+        await asyncio.sleep(FLOW_SECONDS)
+        assert stage.loop.called == []
+        await asyncio.sleep(2 * QUIET_SECONDS)
+        assert stage.loop.called == [CLIQUE.key]
+        assert (await stage.report(Haste.WHEN_STILL)).written
+
+    run_virtual(story)
+
+
+def test_what_is_on_its_way_is_told_as_ever_when_nothing_else_is() -> None:
+    async def story() -> None:
+        assert await Stage().report(Haste.WHEN_STILL) == held(HOLD_SECONDS)
+
+    run_virtual(story)
+
+
+def test_what_was_on_its_way_settles_once_it_has_arrived() -> None:
+    async def story() -> None:
+        stage = Stage()
+        stage.pods_are_placed()
+        await stage.report(Haste.WHEN_STILL)
+        await asyncio.sleep(HOLD_SECONDS)
+        assert await stage.report() == held(HOLD_SECONDS)
+        await asyncio.sleep(HOLD_SECONDS)
+        assert (await stage.report()).written
+        await asyncio.sleep(10 * QUIET_SECONDS)
+        assert stage.loop.called == []
 
     run_virtual(story)

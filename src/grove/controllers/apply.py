@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from grove.controllers.echoes import Echoes
 from grove.errors import (
     AlreadyExists,
     Conflict,
@@ -103,6 +104,7 @@ class Applier:
 
     def __init__(self, client: Client, *, in_flight: int = IN_FLIGHT) -> None:
         self._client = client
+        self.echoes = Echoes()
         self._slots = asyncio.Semaphore(in_flight)
         #: Changes asked for and not yet answered, statuses aside: how busy we are with making progress.
         self.pending = 0
@@ -133,18 +135,14 @@ class Applier:
                 crew.create_task(work())
 
     async def _one(self, change: Change, applied: Applied, barrier: Remembers, key: Key) -> None:
-        progress = not (isinstance(change, Patch) and change.subresource == "status")
-        self.pending += progress
         try:
-            async with self._slots:
-                written = await self._carry_out(change)
+            if isinstance(change, Patch) and change.subresource == "status":
+                written = await self._report(change)
+            else:
+                written = await self._progress(change)
         except GroveError as failure:
             applied.failures.append((change, failure))
             return
-        finally:
-            self.pending -= progress
-            if progress and self.pending == BUSY - 1:
-                self.on_quiet()
         applied.done.append(change)
         if isinstance(change, Delete):
             barrier.deleted(key, change.resource, change.key, change.uid)
@@ -153,6 +151,27 @@ class Applier:
             about = _key_of(change)
             applied.versions[change.resource, about] = version
             barrier.wrote(key, change.resource, version, about=about)
+
+    async def _progress(self, change: Change) -> Written | Object | None:
+        self.pending += 1
+        try:
+            async with self._slots:
+                return await self._carry_out(change)
+        finally:
+            self.pending -= 1
+            if self.pending == BUSY - 1:
+                self.on_quiet()
+
+    async def _report(self, change: Patch) -> Written | Object | None:
+        version = ""
+        self.echoes.writing(change.resource, change.key)
+        try:
+            async with self._slots:
+                written = await self._carry_out(change)
+            version = written.metadata.resource_version if written is not None else ""
+            return written
+        finally:
+            self.echoes.wrote(change.resource, change.key, version)
 
     async def _carry_out(self, change: Change) -> Written | Object | None:
         match change:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grove.api import kinds, labels
+from grove.api import conditions, kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
@@ -14,9 +14,10 @@ from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_tex
 from grove.controllers.attempts import leftovers
 from grove.controllers.members import pods_of
 from grove.controllers.opening import openings
+from grove.controllers.report import Haste
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError
-from grove.meta import Key, Manifest
+from grove.meta import Key, Manifest, find_condition
 from grove.plan.changes import Change, Create, Delete, JsonPatch, Patch
 from grove.plan.clique_status import desired_clique_status
 from grove.plan.conditions import timestamp
@@ -142,13 +143,28 @@ class CliqueReconciler:
         status = desired_clique_status(clique, seen.pods, now=now)
         status["lastErrors"] = _last_errors(clique, applied, timestamp(now)) or None
         reported = await self.shell.reporter.report(
-            kinds.CLIQUES, clique, status, barrier=self.barrier, urgent=bool(applied.refusals)
+            kinds.CLIQUES,
+            clique,
+            status,
+            barrier=self.barrier,
+            haste=_haste(clique, status, applied),
         )
         if seen.gang is not None and applied.count(JsonPatch, kinds.PODS):
             self.shell.story.gates_opened(seen.gang, now)
         if applied.refusals:
             self.shell.recorder.send(events.pods_failed(clique, failures_text(applied.refusals)))
         return reported.outcome
+
+
+def _haste(clique: PodClique, status: Manifest, applied: Applied) -> Haste:
+    """Soon if pods cannot be made; late while they wait to be placed for the first time."""
+    if applied.refusals:
+        return Haste.AT_ONCE
+    scheduled: int = status["scheduledReplicas"]
+    before = find_condition(clique.status.conditions, conditions.CLIQUE_SCHEDULED)
+    if scheduled < clique.spec.minimum and not (before is not None and before.is_true):
+        return Haste.WHEN_STILL
+    return Haste.WHEN_QUIET
 
 
 def _prepared(backend: Backend, pod: Manifest, gang: PodGang, context: Context) -> Manifest:

@@ -17,6 +17,7 @@ from grove.backends.base import Backend
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
 from grove.controllers.members import pods_of
+from grove.controllers.report import Haste
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, FieldError
 from grove.meta import Condition, Key, Resource
@@ -195,7 +196,7 @@ class CliqueSetReconciler:
             cliqueset,
             status,
             barrier=self.barrier,
-            urgent=news and bool(verdict.refused),
+            haste=Haste.AT_ONCE if news and verdict.refused else Haste.WHEN_QUIET,
         )
         self._tell(cliqueset, verdict, applied, written=reported.written)
         for gang in self.moved(seen, applied):

@@ -38,6 +38,7 @@ from grove.controllers.gang_words import (
     troubles,
 )
 from grove.controllers.members import pods_of
+from grove.controllers.report import Haste
 from grove.controllers.scheduling import missing_preconditions
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError, Terminal, Waiting
@@ -297,13 +298,19 @@ class GangReconciler:
         if referenced is not None:
             version = referenced.versions.get((kinds.GANGS, gang.key), version)
         status = desired_gang_status(gang, facts, now=now)
-        # The cliques wait for Initialized before they open gates; nobody waits for the rest. What no retry
-        # can mend is not looked at again, so now is the only time to say it; why an attempt ended, too.
-        urgent = (
-            told.anew or (referenced is not None and not _initialized(gang)) or isinstance(failure, Terminal)
-        )
+        # The cliques wait for Initialized before they open gates. What no retry can mend is not looked at
+        # again, so now is the only time to say it; why an attempt ended, too.
+        if told.anew or (referenced is not None and not _initialized(gang)) or isinstance(failure, Terminal):
+            haste = Haste.AT_ONCE
+        else:
+            haste = _haste(gang, facts, reading, failure)
         reported = await self.shell.reporter.report(
-            kinds.GANGS, gang, status, barrier=self.barrier, urgent=urgent, resource_version=version
+            kinds.GANGS,
+            gang,
+            status,
+            barrier=self.barrier,
+            haste=haste,
+            resource_version=version,
         )
         if forward.repairs and failure is None:
             self.shell.recorder.send(events.objects_repaired(gang, f"put back {', '.join(forward.repairs)}"))
@@ -396,6 +403,17 @@ def _is_news(gang: PodGang, reading: Reading) -> bool:
 def _initialized(gang: PodGang) -> bool:
     condition = find_condition(gang.status.conditions, conditions.INITIALIZED)
     return condition is not None and condition.is_true
+
+
+def _haste(gang: PodGang, facts: GangFacts, reading: Reading, failure: GroveError | None) -> Haste:
+    """Why it does not go on is told soon; that it still waits for its turn, when there is time."""
+    refused = reading.verdict is Verdict.UNSCHEDULABLE and _is_news(gang, reading)
+    if refused or failure is not None or facts.troubles:
+        return Haste.SOON
+    before = find_condition(gang.status.conditions, conditions.SCHEDULED)
+    if reading.verdict is Verdict.WAITING and not (before is not None and before.is_true):
+        return Haste.WHEN_STILL
+    return Haste.WHEN_QUIET
 
 
 def _released(gang: PodGang, pods: Sequence[Pod], backend: Backend | None) -> bool:

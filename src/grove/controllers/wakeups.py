@@ -16,6 +16,7 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.service import Service
 from grove.api.topology import ClusterTopologyBinding
+from grove.controllers.echoes import Echoes
 from grove.controllers.scheduling import Scheduling, gang_key
 from grove.meta import Key, Object, Resource, find_condition
 from grove.plan.conditions import Reporting
@@ -36,11 +37,14 @@ _CROWD_SECONDS_MOST = 0.1
 _UNHURRIED_SECONDS_EACH = 0.0005
 _UNHURRIED_SECONDS_MOST = 1.0
 _A_MOMENT_SECONDS = 0.2
-_SECONDS_EACH = 0.0002
+_SECONDS_EACH = 0.0005
 _SECONDS_MOST = 0.5
 #: Looking at a set takes time for each of its gangs, so the pauses in between grow likewise.
 _SET_SECONDS_EACH = 0.0004
 _SET_SECONDS_MOST = 2.0
+
+#: What the API server copies from a node to the pods that are bound to it.
+_PLACE = "topology.kubernetes.io/"
 
 Keys = Callable[[Any, Cache], Iterable[Key]]
 Changed = Callable[[Any, Any], bool]
@@ -68,6 +72,14 @@ def with_its_pods(key: Key, cache: Cache) -> float:
     count = max(pods.count("gang", str(key)), pods.count("clique", str(key)))
     crowd = min(_CROWD_SECONDS_MOST, _CROWD_SECONDS_EACH * len(pods))
     return min(_SECONDS_MOST, _SECONDS_LEAST + crowd + _SECONDS_EACH * count)
+
+
+def as_soon_as_all_exist(key: Key, cache: Cache) -> float:
+    """At once for the last pod that a gang waits for; the others are gathered."""
+    gang = cache.store(PodGang).get(key)
+    if gang is None or _initialized(gang) or not _all_exist(gang, cache):
+        return with_its_pods(key, cache)
+    return 0.0
 
 
 def unhurried(key: Key, cache: Cache) -> float:
@@ -140,7 +152,13 @@ def wanted(old: Object, new: Object) -> bool:
         old.metadata.generation != new.metadata.generation
         or old.labels != new.labels
         or old.annotations != new.annotations
-        or old.metadata.owner_references != new.metadata.owner_references
+        or _owned_otherwise(old, new)
+    )
+
+
+def _owned_otherwise(old: Object, new: Object) -> bool:
+    return (
+        old.metadata.owner_references != new.metadata.owner_references
         or old.terminating != new.terminating
         or old.uid != new.uid
     )
@@ -200,17 +218,32 @@ def gang_placed(old: PodGang, new: PodGang) -> bool:
 
 
 def pod_counts(old: Pod, new: Pod) -> bool:
-    """What somebody waits for: gates that opened or may open, a pod that ended or is somebody else's now."""
+    """What somebody waits for: gates that opened or may open, a pod that ended or is somebody else's now.
+
+    Being bound is not: it raises the generation and gives the pod the labels of its node's place.
+    """
     return (
         old.spec.scheduling_gates != new.spec.scheduling_gates
         or old.finished != new.finished
-        or wanted(old, new)
+        or old.annotations != new.annotations
+        or (old.labels != new.labels and _marks(old) != _marks(new))
+        or _owned_otherwise(old, new)
     )
+
+
+def _marks(pod: Pod) -> dict[str, str]:
+    return {name: value for name, value in pod.labels.items() if not name.startswith(_PLACE)}
 
 
 def only_stands(old: Pod, new: Pod) -> bool:
     """A pod that got further and nothing else: this only goes into statuses, which are held back anyway."""
     return not pod_counts(old, new)
+
+
+def _all_exist(gang: PodGang, cache: Cache) -> bool:
+    cliques = [cache.store(PodClique).get(clique) for clique in its_cliques(gang, cache)]
+    wanted = sum(clique.spec.replicas for clique in cliques if clique is not None)
+    return cache.store(Pod).count("gang", str(gang.key)) >= wanted
 
 
 def _initialized(gang: PodGang) -> bool:
@@ -250,10 +283,14 @@ TABLE: tuple[Wakeup, ...] = (
     Wakeup(kinds.PODS, Pod, only_stands, CLIQUE, its_clique, unhurried),
     Wakeup(kinds.GANGS, PodGang, wanted, GANG, itself),
     Wakeup(kinds.CLIQUES, PodClique, clique_counts, GANG, its_gang),
-    Wakeup(kinds.PODS, Pod, pod_counts, GANG, its_gang, with_its_pods),
+    Wakeup(kinds.PODS, Pod, pod_counts, GANG, its_gang, as_soon_as_all_exist),
     Wakeup(kinds.PODS, Pod, only_stands, GANG, its_gang, unhurried),
     Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, wanted, TOPOLOGY, itself),
-    # A status write whose answer was lost took effect all the same: when it shows, look whether it holds.
+)
+
+#: Who looks when an object's status is not what we wrote last: somebody edited it, or a write whose answer
+#: was lost took effect all the same.
+STATUSES: tuple[Wakeup, ...] = (
     Wakeup(kinds.CLIQUESETS, PodCliqueSet, says_otherwise, CLIQUESET, itself, in_a_moment),
     Wakeup(kinds.CLIQUES, PodClique, says_otherwise, CLIQUE, itself, in_a_moment),
     Wakeup(kinds.GANGS, PodGang, says_otherwise, GANG, itself, in_a_moment),
@@ -268,16 +305,17 @@ class Nobody:
     def enqueue_after(self, key: Key, seconds: float) -> None: ...
 
 
-def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Wakeable]) -> None:
-    """Subscribe the table to the informers."""
+def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Wakeable], echoes: Echoes) -> None:
+    """Subscribe the tables to the informers."""
     controllers = {name: running.get(name, Nobody()) for name in (CLIQUESET, CLIQUE, GANG, TOPOLOGY)}
-    for wakeup in TABLE:
+    for wakeup in (*TABLE, *STATUSES):
         if wakeup.controller not in running:
             continue
         informer = cache.informer(wakeup.resource)
         if informer is None:
             raise LookupError(f"{wakeup.resource} has a wake-up but no informer")
-        informer.subscribe(_listener(wakeup, cache, controllers[wakeup.controller]))
+        listen = _listener(wakeup, cache, controllers[wakeup.controller])
+        informer.subscribe(_unless_echo(wakeup.resource, echoes, listen) if wakeup in STATUSES else listen)
 
     def scheduler_object(resource: Resource, old: Foreign | None, new: Foreign | None) -> None:
         item = new or old
@@ -291,6 +329,10 @@ def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Wakeable]) 
                 if item.name in named:
                     controllers[TOPOLOGY].enqueue(binding.key)
         elif (key := gang_key(item)) is not None:
+            if old is not None and new is not None and not wanted(old, new):
+                # Its verdict. The pods follow it within moments, and nothing waits for us to pass it on.
+                controllers[GANG].enqueue_after(key, _A_MOMENT_SECONDS)
+                return
             controllers[GANG].enqueue(key)
             gang = cache.store(PodGang).get(key)
             # Gates wait for the objects to be in place, so whoever opens them looks when one comes.
@@ -320,9 +362,22 @@ def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Wakeable]) 
     scheduling.changed.append(cluster_changed)
 
 
-def _listener(
-    wakeup: Wakeup, cache: Cache, controller: Wakeable
-) -> Callable[[Object | None, Object | None], None]:
+Listen = Callable[[Object | None, Object | None], None]
+
+
+def _unless_echo(resource: Resource, echoes: Echoes, listen: Listen) -> Listen:
+    def hear(old: Object | None, new: Object | None) -> None:
+        if new is None:
+            if old is not None:
+                echoes.gone(resource, old.key)
+            return
+        if old is not None:
+            echoes.saw(resource, new.key, new.metadata.resource_version, lambda: listen(old, new))
+
+    return hear
+
+
+def _listener(wakeup: Wakeup, cache: Cache, controller: Wakeable) -> Listen:
     def listen(old: Object | None, new: Object | None) -> None:
         if old is not None and new is not None and not wakeup.changed(old, new):
             return
