@@ -140,6 +140,20 @@ def test_no_gate_opens_before_the_gang_is_initialized_and_all_open_within_a_seco
 
 
 @on_every_stage
+def test_a_gang_whose_gates_open_does_not_say_that_they_are_closed(stage: Stage) -> None:
+    async def story(world: World) -> None:
+        async with History(world, kinds.GANGS) as history:
+            await world.apply(stage.cliqueset(cliques=ROLES))
+            await until_running(world, "train-0")
+        turned = history.first("PodGang", lambda gang: initialized(gang) == "True").object
+        assert condition_of(turned, "Scheduled")["status"] == "False"
+        assert condition_of(turned, "Scheduled")["reason"] != "SchedulingGated"
+        assert condition_of(turned, "Initialized")["observedGeneration"] == turned["metadata"]["generation"]
+
+    run_world(story, stage.options)
+
+
+@on_every_stage
 def test_the_phase_goes_from_pending_over_starting_to_running(stage: Stage) -> None:
     async def story(world: World) -> None:
         slow = stage.cliqueset(cliques=ROLES)

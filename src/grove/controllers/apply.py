@@ -80,8 +80,9 @@ class Applied:
 
     done: list[Change] = field(default_factory=list)
     failures: list[tuple[Change, GroveError]] = field(default_factory=list)
-    #: The resourceVersion that each written object has now.
+    #: What each written object has now.
     versions: dict[tuple[Resource, Key], str] = field(default_factory=dict)
+    generations: dict[tuple[Resource, Key], int] = field(default_factory=dict)
 
     def raise_failure(self) -> None:
         """Raise the first failure, if there was one."""
@@ -150,6 +151,7 @@ class Applier:
             version = written.metadata.resource_version
             about = _key_of(change)
             applied.versions[change.resource, about] = version
+            applied.generations[change.resource, about] = written.metadata.generation
             barrier.wrote(key, change.resource, version, about=about)
 
     async def _progress(self, change: Change) -> Written | Object | None:

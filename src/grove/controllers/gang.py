@@ -9,6 +9,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from grove.api import conditions, kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
@@ -38,6 +40,7 @@ from grove.controllers.gang_words import (
     troubles,
 )
 from grove.controllers.members import pods_of
+from grove.controllers.opening import as_opened
 from grove.controllers.report import Haste
 from grove.controllers.scheduling import missing_preconditions
 from grove.controllers.shell import Shell
@@ -280,8 +283,9 @@ class GangReconciler:
         self, seen: Seen, forward: Forward, told: Told, *, referenced: Applied | None
     ) -> Outcome:
         """One status write, then the events that it justifies."""
-        gang, failure, now = seen.gang, told.failure, self.shell.clock.now()
-        reading = self._read(seen, failure)
+        gang, failure, now = _as_referenced(seen.gang, referenced), told.failure, self.shell.clock.now()
+        opens = referenced is not None and not _initialized(gang)
+        reading = self._read(seen, failure, opens=opens)
         facts = GangFacts(
             # Pods without a clique only hold places; the backend reads them, nobody counts them.
             pods=[pod for pod in seen.pods if labels.POD_CLIQUE in pod.labels],
@@ -294,13 +298,10 @@ class GangReconciler:
             extra=(*extra_conditions(forward.translation.losses, failure), *self._pending_move(seen)),
             troubles=[*troubles(seen.cliques, failure), *told.unready],
         )
-        version = gang.metadata.resource_version
-        if referenced is not None:
-            version = referenced.versions.get((kinds.GANGS, gang.key), version)
         status = desired_gang_status(gang, facts, now=now)
         # The cliques wait for Initialized before they open gates. What no retry can mend is not looked at
         # again, so now is the only time to say it; why an attempt ended, too.
-        if told.anew or (referenced is not None and not _initialized(gang)) or isinstance(failure, Terminal):
+        if told.anew or opens or isinstance(failure, Terminal):
             haste = Haste.AT_ONCE
         else:
             haste = _haste(gang, facts, reading, failure)
@@ -310,7 +311,7 @@ class GangReconciler:
             status,
             barrier=self.barrier,
             haste=haste,
-            resource_version=version,
+            resource_version=gang.metadata.resource_version,
         )
         if forward.repairs and failure is None:
             self.shell.recorder.send(events.objects_repaired(gang, f"put back {', '.join(forward.repairs)}"))
@@ -322,8 +323,11 @@ class GangReconciler:
             self._tell(gang, status, reading)
         return reported.outcome
 
-    def _read(self, seen: Seen, failure: GroveError | None) -> Reading:
-        """The scheduler's word, or ours when the scheduler could not be asked yet."""
+    def _read(self, seen: Seen, failure: GroveError | None, *, opens: bool) -> Reading:
+        """The scheduler's word, or ours when the scheduler could not be asked yet.
+
+        What is told as the gates open must not say that they are closed: it may stand for a while.
+        """
         manifests = [item.manifest for item in seen.objects]
         if seen.backend is None:
             # Nobody acts on the gang; where it runs it goes on running.
@@ -331,7 +335,8 @@ class GangReconciler:
             verdict = Verdict.SCHEDULED if placed.complete else Verdict.WAITING
             return Reading(verdict, conditions.BACKEND_NOT_ENABLED, f"{placed.sentence}; {failure}")
         try:
-            reading = seen.backend.read(seen.gang, manifests, seen.pods, seen.context)
+            pods = as_opened(seen.pods, seen.gang, seen.backend) if opens else seen.pods
+            reading = seen.backend.read(seen.gang, manifests, pods, seen.context)
         except Exception as defect:
             # The pods are the truth in any case; only the reason is missing.
             log.exception("scheduler backend failed", extra={"backend": seen.backend.name})
@@ -403,6 +408,15 @@ def _is_news(gang: PodGang, reading: Reading) -> bool:
 def _initialized(gang: PodGang) -> bool:
     condition = find_condition(gang.status.conditions, conditions.INITIALIZED)
     return condition is not None and condition.is_true
+
+
+def _as_referenced(gang: PodGang, referenced: Applied | None) -> PodGang:
+    """The gang as it is since its pods were listed: what we say is about that one."""
+    about = (kinds.GANGS, gang.key)
+    if referenced is None or about not in referenced.versions:
+        return gang
+    version, generation = referenced.versions[about], referenced.generations[about]
+    return replace(gang, metadata=replace(gang.metadata, resource_version=version, generation=generation))
 
 
 def _haste(gang: PodGang, facts: GangFacts, reading: Reading, failure: GroveError | None) -> Haste:

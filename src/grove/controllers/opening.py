@@ -8,7 +8,7 @@ from grove.api.pod import Pod
 from grove.backends.base import Backend, Context, HoldingBack, Incarnating, offers
 from grove.controllers.shell import Shell
 from grove.plan.changes import Change, JsonPatch
-from grove.plan.gates import gates_of, opening, releasable
+from grove.plan.gates import gates_of, opened, opening, releasable
 
 
 def openings(
@@ -30,3 +30,11 @@ def openings(
         operations = opening(pod, gate, labels=marks.labels, annotations=marks.annotations)
         changes.append(JsonPatch(kinds.PODS, pod.key, operations))
     return changes
+
+
+def as_opened(pods: Sequence[Pod], gang: PodGang, backend: Backend) -> list[Pod]:
+    """The pods of a gang as they are once its gates are open."""
+    held = backend.holds_back if offers(backend, HoldingBack) else None
+    return [
+        pod if held is not None and held(pod, gang) else opened(pod, backend.scheduling_gate) for pod in pods
+    ]

@@ -5,6 +5,8 @@ Pure: observations in, decisions out. `controllers.clique` reads and writes.
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from grove.api.conditions import INITIALIZED
 from grove.api.gang import PodGang
 from grove.api.labels import LEGACY_GATE
@@ -31,6 +33,15 @@ def releasable(
 def gates_of(pod: Pod, gate: str) -> list[str]:
     """Our gates on a pod: the backend's, and the one the incumbent would have put there."""
     return [each.name for each in pod.spec.scheduling_gates if each.name in (gate, LEGACY_GATE)]
+
+
+def opened(pod: Pod, gate: str) -> Pod:
+    """The pod as it will be without our gates."""
+    ours = set(gates_of(pod, gate))
+    if not ours:
+        return pod
+    left = tuple(each for each in pod.spec.scheduling_gates if each.name not in ours)
+    return replace(pod, spec=replace(pod.spec, scheduling_gates=left))
 
 
 def opening(
