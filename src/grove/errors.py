@@ -154,3 +154,10 @@ class ServerError(ApiError):
 
 class Unreachable(ApiError):
     """No answer at all: refused, reset, timed out, or TLS failed."""
+
+
+class Stalled(Unreachable):
+    """A watch that fell silent: its connection may be dead, or the server has nothing to say.
+
+    A real API server sends no bookmarks for a kind of which nothing has changed since it was started.
+    """

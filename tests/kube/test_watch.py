@@ -138,11 +138,11 @@ async def test_what_is_not_an_event_is_unreachable(chunks: list[bytes]) -> None:
 @pytest.mark.parametrize(
     "chunks", [[], [line("ADDED", pod("a", "6"))]], ids=["from the start", "after an event"]
 )
-async def test_silence_is_unreachable(chunks: list[bytes]) -> None:
+async def test_silence_is_told_from_a_broken_connection(chunks: list[bytes]) -> None:
     async with serve(watched(chunks, then="hang")) as stub, client_of(stub) as client:
         seen: list[str] = []
         events = client.watch(PODS, type=Object, resource_version="5", stall_seconds=0.05)
-        with pytest.raises(errors.Unreachable, match=r"was silent for 0\.05 s"):
+        with pytest.raises(errors.Stalled, match=r"was silent for 0\.05 s"):
             await keep(events, seen)
         assert len(seen) == len(chunks)
 

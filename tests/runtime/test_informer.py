@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 from tests.runtime.fakes import OTHERS, THINGS, FakeServer, gone, pass_time, thing
 
-from grove.errors import Forbidden, NotFound, TooManyRequests, Unreachable
+from grove.errors import Forbidden, NotFound, Stalled, TooManyRequests, Unreachable
 from grove.kube.watch import WatchEvent
 from grove.meta import Key, Object, ObjectMeta
 from grove.runtime.cache import Cache
@@ -236,6 +236,27 @@ def fail_with(error: Exception, *verbs: str) -> Callable[[str], None]:
             raise error
 
     return fail
+
+
+def test_a_kind_of_which_nothing_is_heard_is_watched_anew_and_is_no_problem(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def script(scene: Scene) -> None:
+        scene.server.put("a")
+        await scene.connected()
+        for _ in range(3):
+            await pass_time(120)
+            scene.server.send(Stalled("silent"))
+            await scene.connected()
+            assert scene.informer.problem is None
+        scene.server.put("b")
+        await pass_time(0.01)
+        assert scene.names() == ["a", "b"]
+        assert (scene.server.count("list"), scene.server.count("watch")) == (1, 4)
+
+    with caplog.at_level(logging.INFO):
+        play(script)
+    assert caplog.messages == []
 
 
 class EndsAtOnce(FakeServer):

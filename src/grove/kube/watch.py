@@ -1,7 +1,8 @@
 """Read one watch: lines out of chunks, events out of lines, and every way in which a watch can end.
 
-A clean end of the stream ends the iterator. 410, as a status or as an ERROR event, raises Gone; a broken or
-stalled stream raises Unreachable. Never reconnects: the caller decides when, and from which version.
+A clean end of the stream ends the iterator. 410, as a status or as an ERROR event, raises Gone; a broken
+stream raises Unreachable, one that falls silent Stalled. Never reconnects: the caller decides when, and from
+which version.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from grove.errors import Unreachable
+from grove.errors import Stalled, Unreachable
 from grove.kube.decoding import Codec
 from grove.kube.exchange import Call, Exchange
 from grove.kube.failure import error_from_event
@@ -88,12 +89,13 @@ async def watch_events(
 
 
 async def _chunks(exchange: Exchange, call: Call, stall_seconds: float) -> AsyncGenerator[bytes, None]:
-    """The body of the answer; a silence, before the answer or within it, is Unreachable."""
+    """The body of the answer; silence before it is Unreachable, within it Stalled."""
+    silence: type[Unreachable] = Unreachable
     async with AsyncExitStack() as opened:
         try:
             async with asyncio.timeout(stall_seconds):
                 stream = await opened.enter_async_context(exchange.stream(call))
-            chunks = stream.chunks()
+            chunks, silence = stream.chunks(), Stalled
             while True:
                 # Around the wait alone: the time that the consumer takes for an event does not count.
                 async with asyncio.timeout(stall_seconds):
@@ -102,13 +104,8 @@ async def _chunks(exchange: Exchange, call: Call, stall_seconds: float) -> Async
                     return
                 yield chunk
         except TimeoutError as error:
-            raise _stalled(call, stall_seconds) from error
-
-
-def _stalled(call: Call, seconds: float) -> Unreachable:
-    return Unreachable(
-        f"the watch {call} was silent for {seconds:g} s, so it is taken for dead", reason=TIMED_OUT
-    )
+            said = f"the watch {call} was silent for {stall_seconds:g} s, so it is taken for dead"
+            raise silence(said, reason=TIMED_OUT) from error
 
 
 def _event(line: bytes, codec: Codec[T], request: str) -> WatchEvent[T]:

@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar, cast
 
-from grove.errors import ApiError, Forbidden, Gone, NotFound
+from grove.errors import ApiError, Forbidden, Gone, NotFound, Stalled
 from grove.meta import Key, Manifest, Object, Resource
 from grove.runtime.backoff import Backoff
 from grove.runtime.clock import Clock, SystemClock
@@ -121,6 +121,9 @@ class Informer(Generic[T]):
         except (Forbidden, NotFound) as error:
             self._report(self._explain(error))
             return self._slow.next()
+        except Stalled as silence:
+            # Perhaps dead, perhaps nothing to say: asking anew shows which, and only then is it a problem.
+            log.debug("watch fell silent, watching anew", extra={"watch": str(silence)})
         except ApiError as error:
             self._report(f"cannot {self._verb} {self.resource}: {error}")
             soon = self._quick.next()
