@@ -42,6 +42,8 @@ QUICK: Final = (TEN, HUNDRED)
 SAME_PODS: Final = (PAIRS, EIGHTS, ONE_GANG, MANY)
 #: And for these with their services: what those cost grows with their number times that of the pods.
 WITH_SERVICES: Final = (PAIRS, MANY)
+#: More than so many pods are measured once, however often the others are: with all floors that takes long.
+REPEATED_PODS: Final = 1000
 #: After this one the operator is started anew, to see that it writes nothing.
 RESTARTED: Final = PAIRS
 

@@ -38,6 +38,10 @@ class Wanted:
     case: Case | None = None
     services: bool = False
 
+    def order(self) -> tuple[bool, bool, int]:
+        """Where its row stands: plain ones first."""
+        return self.case is not None, self.services, self.pods if self.case is None else 0
+
     def __str__(self) -> str:
         same = f" as in {self.case.name}" if self.case is not None else ""
         return f"floor of {self.pods} pods{same}{' with services' if self.services else ''}"

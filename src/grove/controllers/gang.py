@@ -1,107 +1,38 @@
 """Keeps one gang: its scheduler objects in place, its pods referenced, its story told.
 
 Forward: the gang's spec becomes the scheduler's objects, and objects edited or deleted by hand are mended.
-Backward: the scheduler's verdict and the pods become the gang's status. Works on any PodGang that carries the
-label of an enabled backend.
+Backward, the scheduler's verdict and the pods become the gang's status: `gang_report`. Works on any PodGang
+that carries the label of an enabled backend.
 """
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from msgspec.structs import replace
-
-from grove.api import conditions, kinds, labels
+from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import (
-    Backend,
-    Context,
-    HoldingBack,
-    Reading,
-    Recall,
-    Translation,
-    Verdict,
-    offers,
-)
-from grove.backends.shape import incarnation, progress
-from grove.controllers import events, recall, repair
+from grove.backends.base import Backend, HoldingBack, offers
+from grove.backends.shape import incarnation
+from grove.controllers import recall, repair
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers
 from grove.controllers.attempts import due_in, next_attempt, present
 from grove.controllers.foreign import ForeignGangs
-from grove.controllers.gang_words import (
-    NotEnabled,
-    extra_conditions,
-    reason_of,
-    scaled_below_minimum,
-    score_sentence,
-    troubles,
-)
+from grove.controllers.gang_report import GangReport
+from grove.controllers.gang_view import Forward, Seen, Told, is_initialized
+from grove.controllers.gang_words import NotEnabled
 from grove.controllers.members import pods_of
-from grove.controllers.opening import as_opened
-from grove.controllers.report import Haste
 from grove.controllers.scheduling import missing_preconditions
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError, Terminal, Waiting
-from grove.meta import Condition, Key, Manifest, find_condition
+from grove.meta import Key
 from grove.plan.changes import Apply, Change, Delete, Patch
 from grove.plan.foreign import is_foreign
-from grove.plan.foreign import wanted as foreign_wanted
-from grove.plan.gang_status import GangFacts, desired_gang_status
 from grove.plan.gangs import complete, references, referencing_podgroups
-from grove.plan.moves import pending_sentence, stays
 from grove.runtime.outcome import DONE, After, Outcome
-from grove.runtime.store import Foreign
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A gang with everything that its objects and its status depend on."""
-
-    gang: PodGang
-    backend: Backend | None
-    context: Context
-    cliques: Sequence[PodClique]
-    pods: Sequence[Pod]
-    objects: Sequence[Foreign]
-
-    @property
-    def wanted(self) -> dict[str, int]:
-        """How many pods each podgroup wants; one whose clique does not exist yet is missing here."""
-        if is_foreign(self.gang):
-            return foreign_wanted(self.gang)
-        return {clique.name: clique.spec.replicas for clique in self.cliques}
-
-
-NOTHING = Translation()
-
-
-@dataclass(frozen=True, slots=True)
-class Forward:
-    """How a gang becomes scheduler objects: what to change, or why it cannot be translated."""
-
-    changes: tuple[Change, ...] = ()
-    translation: Translation = NOTHING
-    #: Objects that somebody else edited or deleted.
-    repairs: tuple[str, ...] = ()
-    #: What the scheduler must learn again before objects that came back may be as translated.
-    recall: Recall | None = None
-    failure: GroveError | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What went wrong on the way, for the report."""
-
-    failure: GroveError | None
-    #: What the pods of a foreign gang lack that only their creator can give them.
-    unready: tuple[str, ...] = ()
-    #: Whether a new attempt has just begun.
-    anew: bool = False
 
 
 class GangReconciler:
@@ -110,6 +41,7 @@ class GangReconciler:
     def __init__(self, shell: Shell, foreign: ForeignGangs) -> None:
         self.shell = shell
         self.foreign = foreign
+        self.report = GangReport(shell)
         #: Replaced by the controller's own once it is wired.
         self.barrier: Remembers = NO_BARRIER
 
@@ -131,7 +63,7 @@ class GangReconciler:
         if failure is None and not unready:
             referenced = await (self.reference(seen, key) if due is None else self.try_anew(seen, key, due))
         told = Told(failure, unready, anew=due is not None and due <= 0)
-        outcome = await self.report(seen, forward, told, referenced=referenced)
+        outcome = await self.report.tell(seen, forward, told, referenced=referenced, barrier=self.barrier)
         if failure is not None:
             raise failure
         if seen.backend is not None and is_foreign(seen.gang):
@@ -190,8 +122,6 @@ class GangReconciler:
             self.shell.scheduling.objects_of(gang),
         )
 
-    # Forward --------------------------------------------------------------------------------------
-
     def forward(self, seen: Seen) -> Forward:
         """The changes that put the scheduler's objects in place."""
         if seen.backend is None:
@@ -213,7 +143,7 @@ class GangReconciler:
         changes: list[Change] = []
         repairs: list[str] = []
         wanted = set()
-        initialized = _initialized(seen.gang)
+        initialized = is_initialized(seen.gang)
         for translated in translation.manifests:
             resource = self.shell.scheduling.resource_of(translated)
             there = self.shell.scheduling.object(translated)
@@ -277,165 +207,13 @@ class GangReconciler:
         log.info("gang is tried anew", extra={"gang": str(key), "attempt": incarnation(seen.gang) + 2})
         return applied
 
-    # Backward -------------------------------------------------------------------------------------
-
-    async def report(
-        self, seen: Seen, forward: Forward, told: Told, *, referenced: Applied | None
-    ) -> Outcome:
-        """One status write, then the events that it justifies."""
-        gang, failure, now = _as_referenced(seen.gang, referenced), told.failure, self.shell.clock.now()
-        opens = referenced is not None and not _initialized(gang)
-        reading = self._read(seen, failure, opens=opens)
-        facts = GangFacts(
-            # Pods without a clique only hold places; the backend reads them, nobody counts them.
-            pods=[pod for pod in seen.pods if labels.POD_CLIQUE in pod.labels],
-            wanted=seen.wanted,
-            initialized=referenced is not None,
-            scheduled=reading.verdict is Verdict.SCHEDULED,
-            reason=reading.reason,
-            message=reading.message,
-            placement_score=reading.placement_score,
-            extra=(*extra_conditions(forward.translation.losses, failure), *self._pending_move(seen)),
-            troubles=[*troubles(seen.cliques, failure), *told.unready],
-        )
-        status = desired_gang_status(gang, facts, now=now)
-        # The cliques wait for Initialized before they open gates. What no retry can mend is not looked at
-        # again, so now is the only time to say it; why an attempt ended, too.
-        if told.anew or opens or isinstance(failure, Terminal):
-            haste = Haste.AT_ONCE
-        else:
-            haste = _haste(gang, facts, reading, failure)
-        reported = await self.shell.reporter.report(
-            kinds.GANGS,
-            gang,
-            status,
-            barrier=self.barrier,
-            haste=haste,
-            resource_version=gang.metadata.resource_version,
-        )
-        if forward.repairs and failure is None:
-            self.shell.recorder.send(events.objects_repaired(gang, f"put back {', '.join(forward.repairs)}"))
-        if failure is not None:
-            self._tell_failure(seen, failure)
-        if told.unready:
-            self.shell.recorder.send(events.pods_not_prepared(gang, "; ".join(told.unready)))
-        if reported.written:
-            self._tell(gang, status, reading)
-        return reported.outcome
-
-    def _read(self, seen: Seen, failure: GroveError | None, *, opens: bool) -> Reading:
-        """The scheduler's word, or ours when the scheduler could not be asked yet.
-
-        What is told as the gates open must not say that they are closed: it may stand for a while.
-        """
-        manifests = [item.manifest for item in seen.objects]
-        if seen.backend is None:
-            # Nobody acts on the gang; where it runs it goes on running.
-            placed = progress(seen.gang, seen.pods)
-            verdict = Verdict.SCHEDULED if placed.complete else Verdict.WAITING
-            return Reading(verdict, conditions.BACKEND_NOT_ENABLED, f"{placed.sentence}; {failure}")
-        try:
-            pods = as_opened(seen.pods, seen.gang, seen.backend) if opens else seen.pods
-            reading = seen.backend.read(seen.gang, manifests, pods, seen.context)
-        except Exception as defect:
-            # The pods are the truth in any case; only the reason is missing.
-            log.exception("scheduler backend failed", extra={"backend": seen.backend.name})
-            placed = progress(seen.gang, seen.pods)
-            verdict = Verdict.SCHEDULED if placed.complete else Verdict.WAITING
-            why = f"{placed.sentence}; {BackendFailed(seen.backend.name, defect)}"
-            reading = Reading(verdict, conditions.SYNC_FAILED, why)
-        if reading.verdict is not Verdict.SCHEDULED and (
-            short := scaled_below_minimum(seen.gang, seen.cliques)
-        ):
-            return Reading(Verdict.WAITING, conditions.SCALED_BELOW_MINIMUM, short)
-        if failure is not None and reading.verdict is not Verdict.SCHEDULED:
-            return Reading(Verdict.WAITING, reason_of(failure), str(failure))
-        return reading
-
-    def _pending_move(self, seen: Seen) -> list[Condition]:
-        """That the set asks for another backend while pods of the gang are placed."""
-        cliqueset = seen.context.cliqueset
-        wanted = self.shell.scheduling.select(cliqueset).backend if cliqueset is not None else None
-        if wanted is None or not stays(seen.gang, seen.pods, wanted.name):
-            return []
-        message = pending_sentence(seen.gang, seen.pods, wanted.name)
-        return [
-            Condition(
-                type=conditions.BACKEND_CHANGE_PENDING,
-                status="True",
-                reason=conditions.PODS_STILL_PLACED,
-                message=message,
-            )
-        ]
-
-    def _tell_failure(self, seen: Seen, failure: GroveError) -> None:
-        name = seen.backend.name if seen.backend is not None else "none"
-        self.shell.story.sync_failed(name, failure.code)
-        self.shell.recorder.send(events.translation_failed(seen.gang, reason_of(failure), str(failure)))
-
-    def _tell(self, gang: PodGang, status: Manifest, reading: Reading) -> None:
-        """Events and milestones for the transitions that this status write made."""
-        now = self.shell.clock.now()
-        story, recorder = self.shell.story, self.shell.recorder
-        before = {condition.type: condition.status for condition in gang.status.conditions}
-        after = {condition["type"]: condition for condition in status["conditions"]}
-        turned = {name for name, told in after.items() if told["status"] != before.get(name)}
-        true = {name for name in turned if after[name]["status"] == "True"}
-        if conditions.INITIALIZED in true:
-            story.initialized(gang, now)
-        if conditions.SCHEDULED in true:
-            story.scheduled(gang, now)
-            placed = after[conditions.SCHEDULED]["message"]
-            recorder.send(events.gang_scheduled(gang, f"{placed} {score_sentence(reading)}"))
-        if conditions.READY in true:
-            story.ready(gang, now)
-        if conditions.UNHEALTHY in true:
-            recorder.send(events.gang_lost(gang, after[conditions.UNHEALTHY]["message"]))
-        if conditions.GANG_GUARANTEE in turned:
-            recorder.send(events.no_guarantee(gang, after[conditions.GANG_GUARANTEE]["message"]))
-        if conditions.BACKEND_CHANGE_PENDING in true:
-            said = after[conditions.BACKEND_CHANGE_PENDING]["message"]
-            recorder.send(events.backend_change_pending(gang, said))
-        if reading.verdict is Verdict.UNSCHEDULABLE and _is_news(gang, reading):
-            recorder.send(events.gang_unschedulable(gang, reading.reason, reading.message))
-
-
-def _is_news(gang: PodGang, reading: Reading) -> bool:
-    told = find_condition(gang.status.conditions, conditions.SCHEDULED)
-    return told is None or told.reason != reading.reason
-
-
-def _initialized(gang: PodGang) -> bool:
-    condition = find_condition(gang.status.conditions, conditions.INITIALIZED)
-    return condition is not None and condition.is_true
-
-
-def _as_referenced(gang: PodGang, referenced: Applied | None) -> PodGang:
-    """The gang as it is since its pods were listed: what we say is about that one."""
-    about = (kinds.GANGS, gang.key)
-    if referenced is None or about not in referenced.versions:
-        return gang
-    version, generation = referenced.versions[about], referenced.generations[about]
-    return replace(gang, metadata=replace(gang.metadata, resource_version=version, generation=generation))
-
-
-def _haste(gang: PodGang, facts: GangFacts, reading: Reading, failure: GroveError | None) -> Haste:
-    """Why it does not go on is told soon; that it still waits for its turn, when there is time."""
-    refused = reading.verdict is Verdict.UNSCHEDULABLE and _is_news(gang, reading)
-    if refused or failure is not None or facts.troubles:
-        return Haste.SOON
-    before = find_condition(gang.status.conditions, conditions.SCHEDULED)
-    if reading.verdict is Verdict.WAITING and not (before is not None and before.is_true):
-        return Haste.WHEN_STILL
-    return Haste.WHEN_QUIET
-
 
 def _released(gang: PodGang, pods: Sequence[Pod], backend: Backend | None) -> bool:
     """Whether every pod that the gang lists exists without the gate that was ours to open.
 
     A pod that the backend holds back on purpose counts as open: it is not what the others wait for.
     """
-    if backend is None or not _initialized(gang):
+    if backend is None or not is_initialized(gang):
         return False
     gate = backend.scheduling_gate
     open_ = {pod.name for pod in pods if pod.active and not pod.gated_by(gate)}

@@ -1,0 +1,182 @@
+"""What a gang says: the scheduler's verdict and the pods become its status, and its turns become events."""
+
+import logging
+
+from msgspec.structs import replace
+
+from grove.api import conditions, kinds, labels
+from grove.api.gang import PodGang
+from grove.backends.base import Reading, Verdict
+from grove.backends.shape import progress
+from grove.controllers import events
+from grove.controllers.apply import Applied, Remembers
+from grove.controllers.gang_view import Forward, Seen, Told, is_initialized
+from grove.controllers.gang_words import (
+    extra_conditions,
+    reason_of,
+    scaled_below_minimum,
+    score_sentence,
+    troubles,
+)
+from grove.controllers.opening import as_opened
+from grove.controllers.report import Haste
+from grove.controllers.shell import Shell
+from grove.errors import BackendFailed, GroveError, Terminal
+from grove.meta import Condition, Manifest, find_condition
+from grove.plan.gang_status import GangFacts, desired_gang_status
+from grove.plan.moves import pending_sentence, stays
+from grove.runtime.outcome import Outcome
+
+log = logging.getLogger(__name__)
+
+
+class GangReport:
+    """Tells the story of gangs: one status write at most, then the events that it justifies."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+
+    async def tell(
+        self, seen: Seen, forward: Forward, told: Told, *, referenced: Applied | None, barrier: Remembers
+    ) -> Outcome:
+        """Say what there is to say about a gang; answers with when to look at it again."""
+        gang, failure, now = _as_referenced(seen.gang, referenced), told.failure, self.shell.clock.now()
+        opens = referenced is not None and not is_initialized(gang)
+        reading = self._read(seen, failure, opens=opens)
+        facts = GangFacts(
+            # Pods without a clique only hold places; the backend reads them, nobody counts them.
+            pods=[pod for pod in seen.pods if labels.POD_CLIQUE in pod.labels],
+            wanted=seen.wanted,
+            initialized=referenced is not None,
+            scheduled=reading.verdict is Verdict.SCHEDULED,
+            reason=reading.reason,
+            message=reading.message,
+            placement_score=reading.placement_score,
+            extra=(*extra_conditions(forward.translation.losses, failure), *self._pending_move(seen)),
+            troubles=[*troubles(seen.cliques, failure), *told.unready],
+        )
+        status = desired_gang_status(gang, facts, now=now)
+        # The cliques wait for Initialized before they open gates. What no retry can mend is not looked at
+        # again, so now is the only time to say it; why an attempt ended, too.
+        if told.anew or opens or isinstance(failure, Terminal):
+            haste = Haste.AT_ONCE
+        else:
+            haste = _haste(gang, facts, reading, failure)
+        reported = await self.shell.reporter.report(
+            kinds.GANGS,
+            gang,
+            status,
+            barrier=barrier,
+            haste=haste,
+            resource_version=gang.metadata.resource_version,
+        )
+        if forward.repairs and failure is None:
+            self.shell.recorder.send(events.objects_repaired(gang, f"put back {', '.join(forward.repairs)}"))
+        if failure is not None:
+            self._tell_failure(seen, failure)
+        if told.unready:
+            self.shell.recorder.send(events.pods_not_prepared(gang, "; ".join(told.unready)))
+        if reported.written:
+            self._tell(gang, status, reading)
+        return reported.outcome
+
+    def _read(self, seen: Seen, failure: GroveError | None, *, opens: bool) -> Reading:
+        """The scheduler's word, or ours when the scheduler could not be asked yet.
+
+        What is told as the gates open must not say that they are closed: it may stand for a while.
+        """
+        manifests = [item.manifest for item in seen.objects]
+        if seen.backend is None:
+            # Nobody acts on the gang; where it runs it goes on running.
+            placed = progress(seen.gang, seen.pods)
+            verdict = Verdict.SCHEDULED if placed.complete else Verdict.WAITING
+            return Reading(verdict, conditions.BACKEND_NOT_ENABLED, f"{placed.sentence}; {failure}")
+        try:
+            pods = as_opened(seen.pods, seen.gang, seen.backend) if opens else seen.pods
+            reading = seen.backend.read(seen.gang, manifests, pods, seen.context)
+        except Exception as defect:
+            # The pods are the truth in any case; only the reason is missing.
+            log.exception("scheduler backend failed", extra={"backend": seen.backend.name})
+            placed = progress(seen.gang, seen.pods)
+            verdict = Verdict.SCHEDULED if placed.complete else Verdict.WAITING
+            why = f"{placed.sentence}; {BackendFailed(seen.backend.name, defect)}"
+            reading = Reading(verdict, conditions.SYNC_FAILED, why)
+        if reading.verdict is not Verdict.SCHEDULED and (
+            short := scaled_below_minimum(seen.gang, seen.cliques)
+        ):
+            return Reading(Verdict.WAITING, conditions.SCALED_BELOW_MINIMUM, short)
+        if failure is not None and reading.verdict is not Verdict.SCHEDULED:
+            return Reading(Verdict.WAITING, reason_of(failure), str(failure))
+        return reading
+
+    def _pending_move(self, seen: Seen) -> list[Condition]:
+        """That the set asks for another backend while pods of the gang are placed."""
+        cliqueset = seen.context.cliqueset
+        wanted = self.shell.scheduling.select(cliqueset).backend if cliqueset is not None else None
+        if wanted is None or not stays(seen.gang, seen.pods, wanted.name):
+            return []
+        message = pending_sentence(seen.gang, seen.pods, wanted.name)
+        return [
+            Condition(
+                type=conditions.BACKEND_CHANGE_PENDING,
+                status="True",
+                reason=conditions.PODS_STILL_PLACED,
+                message=message,
+            )
+        ]
+
+    def _tell_failure(self, seen: Seen, failure: GroveError) -> None:
+        name = seen.backend.name if seen.backend is not None else "none"
+        self.shell.story.sync_failed(name, failure.code)
+        self.shell.recorder.send(events.translation_failed(seen.gang, reason_of(failure), str(failure)))
+
+    def _tell(self, gang: PodGang, status: Manifest, reading: Reading) -> None:
+        """Events and milestones for the transitions that this status write made."""
+        now = self.shell.clock.now()
+        story, recorder = self.shell.story, self.shell.recorder
+        before = {condition.type: condition.status for condition in gang.status.conditions}
+        after = {condition["type"]: condition for condition in status["conditions"]}
+        turned = {name for name, told in after.items() if told["status"] != before.get(name)}
+        true = {name for name in turned if after[name]["status"] == "True"}
+        if conditions.INITIALIZED in true:
+            story.initialized(gang, now)
+        if conditions.SCHEDULED in true:
+            story.scheduled(gang, now)
+            placed = after[conditions.SCHEDULED]["message"]
+            recorder.send(events.gang_scheduled(gang, f"{placed} {score_sentence(reading)}"))
+        if conditions.READY in true:
+            story.ready(gang, now)
+        if conditions.UNHEALTHY in true:
+            recorder.send(events.gang_lost(gang, after[conditions.UNHEALTHY]["message"]))
+        if conditions.GANG_GUARANTEE in turned:
+            recorder.send(events.no_guarantee(gang, after[conditions.GANG_GUARANTEE]["message"]))
+        if conditions.BACKEND_CHANGE_PENDING in true:
+            said = after[conditions.BACKEND_CHANGE_PENDING]["message"]
+            recorder.send(events.backend_change_pending(gang, said))
+        if reading.verdict is Verdict.UNSCHEDULABLE and _is_news(gang, reading):
+            recorder.send(events.gang_unschedulable(gang, reading.reason, reading.message))
+
+
+def _is_news(gang: PodGang, reading: Reading) -> bool:
+    told = find_condition(gang.status.conditions, conditions.SCHEDULED)
+    return told is None or told.reason != reading.reason
+
+
+def _as_referenced(gang: PodGang, referenced: Applied | None) -> PodGang:
+    """The gang as it is since its pods were listed: what we say is about that one."""
+    about = (kinds.GANGS, gang.key)
+    if referenced is None or about not in referenced.versions:
+        return gang
+    version, generation = referenced.versions[about], referenced.generations[about]
+    return replace(gang, metadata=replace(gang.metadata, resource_version=version, generation=generation))
+
+
+def _haste(gang: PodGang, facts: GangFacts, reading: Reading, failure: GroveError | None) -> Haste:
+    """Why it does not go on is told soon; that it still waits for its turn, when there is time."""
+    refused = reading.verdict is Verdict.UNSCHEDULABLE and _is_news(gang, reading)
+    if refused or failure is not None or facts.troubles:
+        return Haste.SOON
+    before = find_condition(gang.status.conditions, conditions.SCHEDULED)
+    if reading.verdict is Verdict.WAITING and not (before is not None and before.is_true):
+        return Haste.WHEN_STILL
+    return Haste.WHEN_QUIET
