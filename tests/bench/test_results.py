@@ -142,8 +142,9 @@ def test_every_target_of_a_real_control_plane_can_be_missed(worse: Run) -> None:
     report = good_real_report()
     kept = tuple(worse if each.case == worse.case else each for each in report.runs)
     missed = [verdict for verdict in verdicts(replace(report, runs=kept)) if verdict.met is False]
-    assert missed
     assert all(verdict.target.startswith(f"{worse.case}: ") for verdict in missed)
+    # A multiple is missed of both floors, which are equally long here, and growth against both measures of it.
+    assert len(missed) == (1 if worse.case == "5x2" else 2)
 
 
 def test_without_a_floor_nothing_is_said_about_multiples_of_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -69,7 +70,17 @@ def test_an_api_server_that_restarts_in_mid_flow_costs_nothing(plane: Plane) -> 
     plane.play("restart", survives_a_restart)
 
 
-def test_watches_whose_versions_are_forgotten_are_begun_anew(plane: Plane) -> None:
+def test_watches_whose_versions_are_forgotten_are_begun_anew(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    def listed_anew() -> set[str]:
+        """The kinds that the operator was told to list again."""
+        return {
+            str(getattr(record, "resource", ""))
+            for record in caplog.records
+            if record.message == "resource version expired, listing again"
+        }
+
     async def story(act: Act) -> None:
         scene, control = act.scene, act.world.control
         await two_gangs(scene)
@@ -79,13 +90,19 @@ def test_watches_whose_versions_are_forgotten_are_begun_anew(plane: Plane) -> No
         await control.compact()
         await control.restart(APISERVER)
         await scene.until(lambda: scene.ledger.relisted > 0, "a watch was answered with 410", seconds=30)
+        await scene.until(
+            lambda: {"pods", str(kinds.GANGS), str(kinds.CLIQUES)} <= listed_anew(),
+            "the operator's watches were answered with 410 too",
+            seconds=30,
+        )
         await scene.scale(kinds.CLIQUESETS, "train", 1)
         await scene.until(
             lambda: len(scene.ledger.all(kinds.PODS)) == 3, "the second gang is gone", seconds=40
         )
         assert scene.running("train-0", 3)
 
-    plane.play("compact", story)
+    with caplog.at_level(logging.DEBUG, logger="grove.runtime.informer"):
+        plane.play("compact", story)
 
 
 def test_a_scheduler_that_comes_late_finds_everything_in_place(plane: Plane) -> None:
