@@ -6,6 +6,7 @@ from bench.cases import FLOOR_LABEL, GATE, Case, cliqueset
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
+from grove.api.revision import next_revision
 from grove.backends.base import Context
 from grove.backends.default import DefaultBackend
 from grove.meta import Manifest, Object, Resource, resource
@@ -44,9 +45,10 @@ class Gangs:
     def pods(self, number: int) -> list[Manifest]:
         """The pods of one gang behind the driver's gate, which nobody else opens."""
         gang, clique = self._gang(number), self._clique(number)
+        revision = next_revision(gang)
         prepared = (
-            _BACKEND.prepare_pod(desired_pod(clique, new), gang, self._context)
-            for new in plan_pods(clique, (), gang=gang).create
+            _BACKEND.prepare_pod(desired_pod(clique, new, revision), gang, self._context)
+            for new in plan_pods(clique, (), gang=gang, revision=revision).create
         )
         return [_gated(_ownerless(pod)) for pod in prepared]
 

@@ -16,19 +16,21 @@ from grove.api.service import Service
 from grove.api.topology import ClusterTopologyBinding
 from grove.controllers import wakeups
 from grove.controllers.apply import Applier, Remembers
-from grove.controllers.clique import PODS_BY_OWNER, CliqueReconciler
+from grove.controllers.clique import CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
 from grove.controllers.flow import Flow
 from grove.controllers.foreign import ForeignGangs
 from grove.controllers.gang import GangReconciler
 from grove.controllers.liveness import Liveness
-from grove.controllers.members import PODS_BY_GANG
+from grove.controllers.members import PODS_BY_GANG, PODS_BY_OWNER
 from grove.controllers.observation import Observation
+from grove.controllers.preemption import Preemptions
 from grove.controllers.report import Reporter
 from grove.controllers.scheduling import Scheduling, owner_uids
 from grove.controllers.shell import Shell
 from grove.controllers.story import Story
 from grove.controllers.topology import TopologyReconciler
+from grove.controllers.vanished import Vanished
 from grove.errors import GroveError
 from grove.extensions import configs_for, external_in, installed, registry_for
 from grove.kube.client import Client
@@ -107,7 +109,12 @@ async def assemble(
     clock, rng = clock or SystemClock(), rng or random.Random()
     metrics = Metrics()
     flow = Flow(clock)
-    cache = _cache(client, clock, rng, flow)
+    preemptions = Preemptions(clock)
+    cache = _cache(client, clock, rng, flow, preemptions)
+    vanished = Vanished(client, cache)
+    pods = cache.informer(kinds.PODS)
+    if pods is not None:
+        pods.subscribe(vanished.saw)
     observation = Observation(client, clock, random.Random(rng.getrandbits(64)))
     scheduling = _scheduling(client, cache, configuration, metrics, observation, only)
     await _require_crds(client)
@@ -122,6 +129,8 @@ async def assemble(
         scheduling,
         recorder,
         Story(metrics),
+        preemptions,
+        vanished,
         clock,
     )
     controllers = _controllers(shell, client, configuration, metrics, rng, only)
@@ -154,7 +163,7 @@ async def _require_crds(client: Client) -> None:
         )
 
 
-def _cache(client: Client, clock: Clock, rng: random.Random, flow: Flow) -> Cache:
+def _cache(client: Client, clock: Clock, rng: random.Random, flow: Flow, preemptions: Preemptions) -> Cache:
     """One informer for each kind that we read; pods only of gangs, services only where they are ours."""
     cache = Cache(client, clock, rng=rng)
     cache.add(kinds.CLIQUESETS, PodCliqueSet)
@@ -168,6 +177,7 @@ def _cache(client: Client, clock: Clock, rng: random.Random, flow: Flow) -> Cach
         indexes={PODS_BY_OWNER: owner_uids, PODS_BY_GANG: gang_of, "clique": clique_of},
     )
     pods.subscribe(flow.saw)
+    pods.subscribe(preemptions.saw)
     cache.add(kinds.SERVICES, Service, labels=OURS, indexes={BY_SET: set_of})
     cache.add(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding)
     return cache

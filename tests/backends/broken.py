@@ -389,19 +389,6 @@ class AcceptsSets(IgnoresRequired):
         return ()
 
 
-class HoldsAll(Broken):
-    """Waits for the gang to be placed before it lets it be placed."""
-
-    def holds_back(self, pod: Pod, gang: PodGang) -> bool:
-        return not gang.status.conditions
-
-
-class HoldsForever(Broken):
-    def holds_back(self, pod: Pod, gang: PodGang) -> bool:
-        index = int(pod.labels["grove.io/podclique-pod-index"])
-        return any(index >= each.min_replicas for each in gang.spec.podgroups if each.name in pod.name)
-
-
 class LooksAnywhere(Broken):
     def observes(self, context: Context) -> Sequence[Observed]:
         return [Observed(PODGROUPS)] if context.cluster.served["scheduling.run.ai/v2"] else []

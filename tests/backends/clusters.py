@@ -1,5 +1,9 @@
 """The clusters of the shipped kits, under the name by which the tests here know them."""
 
+from dataclasses import replace
+
+from grove.backends.base import Cluster, Context
+from grove.testing import clusters as shipped
 from grove.testing.clusters import (
     BARE,
     GROUP,
@@ -13,7 +17,6 @@ from grove.testing.clusters import (
     V137_ALPHA_ONLY,
     V137_PLAIN,
     V137_TOPOLOGY,
-    on,
 )
 
 __all__ = [
@@ -22,6 +25,7 @@ __all__ = [
     "KAI_012",
     "KAI_017",
     "NATIVE",
+    "REVISION",
     "V135",
     "V136",
     "V136_PLAIN",
@@ -31,3 +35,11 @@ __all__ = [
     "V137_TOPOLOGY",
     "on",
 ]
+
+#: The revision of every gang here: short, so that names can be read.
+REVISION = "r1"
+
+
+def on(cluster: Cluster, **config: object) -> Context:
+    """A cluster with this profile configuration, as a gang of the revision `REVISION` meets it."""
+    return replace(shipped.on(cluster, **config), revision=REVISION)

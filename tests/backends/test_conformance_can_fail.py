@@ -28,8 +28,6 @@ from tests.backends.broken import (
     Fragile,
     Grudge,
     Hallucinates,
-    HoldsAll,
-    HoldsForever,
     IgnoresRequired,
     Impatient,
     LongNames,
@@ -165,8 +163,6 @@ CASES = {
         Curt, K.test_on_an_empty_cluster_it_says_what_is_missing_or_does_without
     ),
     "not a word": Case(Secretive, K.test_on_an_empty_cluster_it_says_what_is_missing_or_does_without),
-    "needed pods held back": Case(HoldsAll, K.test_no_pod_that_the_gang_needs_is_held_back),
-    "spare pods held back forever": Case(HoldsForever, K.test_nothing_is_held_back_once_the_gang_is_placed),
     "a look that fails": Case(LooksAnywhere, K.test_what_it_looks_at_is_known_on_any_cluster),
     "levels lost": Case(
         ForgetsLevels, K.test_its_topology_object_says_what_the_binding_says_and_goes_with_it

@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import pytest
 from tests.backends import clusters
 from tests.backends.clusters import on
 
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
-from grove.backends.base import Capability, Cluster, Fidelity, TopologyAware
+from grove.api.revision import next_revision
+from grove.backends.base import Capability, Cluster, Context, Edit, Fidelity, TopologyAware
 from grove.backends.kai import KaiBackend
 from grove.backends.kai_topology import drift, owned
 from grove.errors import Unsupported, Waiting
@@ -104,13 +106,13 @@ class Case:
 LEAVES: list[Manifest] = [{"name": "leader", "minMember": 1}, {"name": "worker", "minMember": 3}]
 CASES = {
     "a subGroup per podgroup": Case(
-        PAIR, [podgroup("pg-g-u1", {"minMember": 4, "queue": "default-queue", "subGroups": LEAVES})]
+        PAIR, [podgroup("pg-g-r1", {"minMember": 4, "queue": "default-queue", "subGroups": LEAVES})]
     ),
     "newer KAI: no eviction of what is left, the queue from the profile": Case(
         PAIR,
         [
             podgroup(
-                "pg-g-u1",
+                "pg-g-r1",
                 {"minMember": 4, "queue": "q", "stalenessGracePeriod": "-1s", "subGroups": LEAVES},
             )
         ],
@@ -118,13 +120,13 @@ CASES = {
         {"queue": "q"},
     ),
     "parents in KAI 0.12": Case(
-        TREE, [podgroup("pg-train-0-u1", {**TREE_SPEC, "subGroups": tree()}, gang=TREE)]
+        TREE, [podgroup("pg-train-0-r1", {**TREE_SPEC, "subGroups": tree()}, gang=TREE)]
     ),
     "parents in newer KAI": Case(
         TREE,
         [
             podgroup(
-                "pg-train-0-u1",
+                "pg-train-0-r1",
                 {**TREE_SPEC, "stalenessGracePeriod": "5m", "subGroups": tree(minSubGroup=2)},
                 gang=TREE,
             )
@@ -136,14 +138,14 @@ CASES = {
         make.gang("g", {"leader": 1, "spare": 0}, uid="u1"),
         [
             podgroup(
-                "pg-g-u1",
+                "pg-g-r1",
                 {
                     "minMember": 1,
                     "queue": "default-queue",
                     "subGroups": [{"name": "leader", "minMember": 1}],
                 },
             ),
-            podgroup("pg-g-u1-spare", {"minMember": 1, "queue": "default-queue"}),
+            podgroup("pg-g-spare-r1", {"minMember": 1, "queue": "default-queue"}),
         ],
     ),
 }
@@ -158,10 +160,81 @@ def test_objects(case: Case) -> None:
 
 def test_equal_gangs_of_two_namespaces_never_share_a_name() -> None:
     made = [
-        BACKEND.translate(make.gang("g", {"w": 1}, namespace=namespace), on(clusters.KAI_012)).manifests[0]
+        BACKEND.translate(make.gang("g", {"w": 1}, namespace=namespace), Context(clusters.KAI_012)).manifests[
+            0
+        ]
         for namespace in ("a", "b")
     ]
     assert made[0]["metadata"]["name"] != made[1]["metadata"]["name"]
+
+
+def test_pods_find_their_object_also_where_nobody_says_which_start_of_the_gang_it_is() -> None:
+    context = Context(clusters.KAI_012)
+    [made] = BACKEND.translate(PAIR, context).manifests
+    pod = BACKEND.prepare_pod(make.pod_manifest("worker", 0, gang=PAIR), PAIR, context)
+    assert made["metadata"]["name"] == f"pg-g-{next_revision(PAIR)}"
+    assert pod["metadata"]["annotations"]["pod-group-name"] == made["metadata"]["name"]
+
+
+# Staleness ----------------------------------------------------------------------------------------
+
+
+def told(gang: PodGang, *conditions: str) -> PodGang:
+    """The gang with these conditions true."""
+    status = {"conditions": [{"type": name, "status": "True"} for name in conditions]}
+    return make.view(PodGang, {**msgspec.to_builtins(gang), "status": status})
+
+
+@dataclass(frozen=True)
+class Staleness:
+    bound: dict[str, int]
+    #: The minima of the whole and of its subgroups.
+    want: tuple[int, int, int]
+    conditions: tuple[str, ...] = ("Scheduled",)
+    cluster: Cluster = clusters.KAI_012
+
+
+STALENESS = {
+    "not placed yet, all of it must be": Staleness({}, (4, 1, 3), ()),
+    "not placed yet, a part on nodes lowers nothing: the rest must come too": Staleness(
+        {"worker": 2}, (4, 1, 3), ("Initialized",)
+    ),
+    "placed, as it should be": Staleness({"leader": 1, "worker": 3}, (4, 1, 3)),
+    "placed, and more than it needs": Staleness({"leader": 1, "worker": 5}, (4, 1, 3)),
+    "placed, and a pod was lost": Staleness({"leader": 1, "worker": 2}, (3, 1, 2)),
+    "placed, and a pod was lost, which was said": Staleness(
+        {"leader": 1, "worker": 2}, (3, 1, 2), ("Unhealthy",)
+    ),
+    "placed, and a whole role was lost: its pods are a subgroup still": Staleness({"leader": 1}, (2, 1, 1)),
+    "placed once, and nothing is left: it starts anew": Staleness({}, (4, 1, 3)),
+    "placed once, and nothing is left, which was said": Staleness(
+        {"leader": 0, "worker": 0}, (4, 1, 3), ("Unhealthy",)
+    ),
+    "newer KAI is told not to evict, and keeps the minimum": Staleness(
+        {"leader": 1, "worker": 2}, (4, 1, 3), cluster=clusters.KAI_017
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STALENESS.values(), ids=STALENESS)
+def test_a_kai_that_evicts_what_is_below_its_minimum_is_told_what_is_on_nodes(case: Staleness) -> None:
+    context = replace(on(case.cluster), bound=case.bound)
+    [made] = BACKEND.translate(told(PAIR, *case.conditions), context).manifests
+    spec = made["spec"]
+    assert (spec["minMember"], *(each["minMember"] for each in spec["subGroups"])) == case.want
+    assert [each["name"] for each in spec["subGroups"]] == ["leader", "worker"]
+
+
+def test_an_optional_podgroup_of_a_placed_gang_stays_optional() -> None:
+    gang = told(make.gang("g", {"leader": 2, "spare": 0}, uid="u1"), "Scheduled")
+    context = replace(on(clusters.KAI_012), bound={"leader": 1, "spare": 3})
+    whole, spare = BACKEND.translate(gang, context).manifests
+    assert (whole["spec"]["minMember"], spare["spec"]["minMember"]) == (1, 1)
+    assert [each["name"] for each in whole["spec"]["subGroups"]] == ["leader"]
+
+
+def test_what_can_be_edited_while_pods_are_on_nodes() -> None:
+    assert BACKEND.editable(on(clusters.KAI_012)) == {Edit.MINIMUM, Edit.PRIORITY}
 
 
 def test_a_prepared_pod_as_a_whole() -> None:
@@ -177,7 +250,7 @@ def test_a_prepared_pod_as_a_whole() -> None:
             },
             "annotations": {
                 "a": "b",
-                "pod-group-name": "pg-g-u1",
+                "pod-group-name": "pg-g-r1",
                 "kai.scheduler/skip-podgrouper": "true",
             },
         },
@@ -192,7 +265,7 @@ def test_a_prepared_pod_as_a_whole() -> None:
 def test_a_pod_of_an_optional_podgroup_belongs_to_its_own_object_and_to_no_subgroup() -> None:
     gang = make.gang("g", {"leader": 1, "spare": 0}, uid="u1")
     pod = BACKEND.prepare_pod(make.pod_manifest("spare", 0, gang=gang), gang, on(clusters.KAI_012))
-    assert pod["metadata"]["annotations"]["pod-group-name"] == "pg-g-u1-spare"
+    assert pod["metadata"]["annotations"]["pod-group-name"] == "pg-g-spare-r1"
     assert "kai.scheduler/subgroup-name" not in pod["metadata"]["labels"]
 
 

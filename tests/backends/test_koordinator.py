@@ -10,7 +10,7 @@ from tests.backends.clusters import on
 
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang, PodGangStatus
-from grove.backends.base import Capability, Cluster, Context, Fidelity, HoldingBack, Observing
+from grove.backends.base import Capability, Cluster, Context, Edit, Fidelity, Observing
 from grove.backends.koordinator import SENTINEL, KoordinatorBackend
 from grove.backends.koordinator_quota import QUOTA, QUOTAS
 from grove.backends.koordinator_topology import TOPOLOGIES
@@ -83,10 +83,10 @@ def minima(gang: PodGang, context: Context) -> list[int]:
 
 
 def test_one_podgroup_for_each_podgroup_all_in_one_gang_group() -> None:
-    groups = '["default/g-leader", "default/g-worker"]'
+    groups = '["default/g-leader-r1", "default/g-worker-r1"]'
     assert BACKEND.translate(PAIR, OPEN).manifests == (
-        podgroup("g-leader", 1, groups),
-        podgroup("g-worker", 3, groups),
+        podgroup("g-leader-r1", 1, groups),
+        podgroup("g-worker-r1", 3, groups),
     )
 
 
@@ -103,12 +103,36 @@ def test_only_the_minimum_changes_when_the_gates_are_open() -> None:
 
 @pytest.mark.parametrize("condition", ["Scheduled", "Unhealthy"])
 def test_a_gang_that_was_placed_keeps_its_minimum_while_a_pod_of_it_is_replaced(condition: str) -> None:
-    assert minima(told(PAIR, condition), on(KOORDINATOR)) == [1, 3]
+    context = replace(on(KOORDINATOR), bound={"g-leader": 1, "g-worker": 2})
+    assert minima(told(PAIR, condition), context) == [1, 3]
+
+
+@pytest.mark.parametrize("condition", ["Scheduled", "Unhealthy"])
+def test_a_gang_that_was_placed_and_lost_all_pods_starts_like_a_new_one(condition: str) -> None:
+    """Koordinator would place the first pods whose gates open: it asks for the minimum only once."""
+    context = replace(on(KOORDINATOR), bound={"g-leader": 0})
+    assert minima(told(PAIR, condition), context) == [SENTINEL, SENTINEL]
+
+
+def test_every_start_of_a_gang_has_podgroups_of_its_own_and_pods_point_to_them() -> None:
+    """Koordinator remembers by name that a gang was placed once, and no longer waits for its minimum."""
+    names = []
+    for revision in ("r1", "r2"):
+        context = replace(OPEN, revision=revision)
+        leader, worker = BACKEND.translate(PAIR, context).manifests
+        pod = BACKEND.prepare_pod(make.pod_manifest("g-worker", 0, gang=PAIR), PAIR, context)
+        assert pod["metadata"]["labels"][LABEL] == worker["metadata"]["name"]
+        names.append([leader["metadata"]["name"], worker["metadata"]["name"]])
+    assert names == [["g-leader-r1", "g-worker-r1"], ["g-leader-r2", "g-worker-r2"]]
+
+
+def test_what_can_be_edited_while_pods_are_on_nodes() -> None:
+    assert BACKEND.editable(OPEN) == {Edit.MINIMUM}
 
 
 def test_a_podgroup_without_a_minimum_is_no_part_of_the_gang() -> None:
     gang = make.gang("g", {"g-a": 2, "g-spare": 0}, uid="u1")
-    assert BACKEND.translate(gang, OPEN).manifests == (podgroup("g-a", 2, '["default/g-a"]'),)
+    assert BACKEND.translate(gang, OPEN).manifests == (podgroup("g-a-r1", 2, '["default/g-a-r1"]'),)
     spare = BACKEND.prepare_pod(make.pod_manifest("g-spare", 0, gang=gang), gang, OPEN)
     assert LABEL not in spare["metadata"]["labels"]
 
@@ -120,6 +144,7 @@ def test_a_name_that_is_too_long_for_a_label_is_shortened_alike_on_object_and_po
     pod = BACKEND.prepare_pod(make.pod_manifest(name, 0, gang=gang), gang, OPEN)
     assert pod["metadata"]["labels"][LABEL] == made["metadata"]["name"]
     assert len(made["metadata"]["name"]) == 63
+    assert made["metadata"]["name"].endswith("-r1"), "starts of the gang stay apart"
 
 
 def test_the_api_version_of_the_early_design_can_be_chosen() -> None:
@@ -178,7 +203,7 @@ def test_a_prepared_pod_as_a_whole() -> None:
         **pod,
         "metadata": {
             **pod["metadata"],
-            "labels": {**pod["metadata"]["labels"], LABEL: "g-worker", QUOTA: "research"},
+            "labels": {**pod["metadata"]["labels"], LABEL: "g-worker-r1", QUOTA: "research"},
         },
         "spec": {
             **pod["spec"],
@@ -189,13 +214,15 @@ def test_a_prepared_pod_as_a_whole() -> None:
     }
 
 
-def test_pods_above_the_minimum_are_no_members_and_wait_until_the_gang_is_placed() -> None:
-    assert isinstance(BACKEND, HoldingBack)
-    extra = BACKEND.prepare_pod(make.pod_manifest("g-worker", 3, gang=PAIR), PAIR, OPEN)
-    assert LABEL not in extra["metadata"]["labels"]
-    assert BACKEND.holds_back(make.pod("g-worker", 3, gang=PAIR), PAIR)
-    assert not BACKEND.holds_back(make.pod("g-worker", 2, gang=PAIR), PAIR)
-    assert not BACKEND.holds_back(make.pod("g-worker", 3, gang=PAIR), told(PAIR, "Scheduled"))
+def test_pods_above_the_minimum_are_no_members() -> None:
+    linked = [
+        LABEL
+        in BACKEND.prepare_pod(make.pod_manifest("g-worker", index, gang=PAIR), PAIR, OPEN)["metadata"][
+            "labels"
+        ]
+        for index in range(5)
+    ]
+    assert linked == [True, True, True, False, False]
 
 
 ROLE = make.pod_manifest("g-worker", 0, gang=PAIR, labels={QUOTA: "role"})
@@ -384,7 +411,11 @@ def test_who_comes_after_the_gang_stays_in_its_domain_because_koordinator_does_n
     first, extra = (make.pod_manifest("a", index, gang=gang) for index in (0, 1))
     assert affinity_of(BACKEND.prepare_pod(first, gang, RACKS)) == {}
     assert affinity_of(BACKEND.prepare_pod(extra, gang, RACKS)) == want
-    assert affinity_of(BACKEND.prepare_pod(first, told(gang, "Scheduled"), RACKS)) == want
+    placed = replace(RACKS, bound={"a": 1})
+    assert affinity_of(BACKEND.prepare_pod(first, told(gang, "Scheduled"), placed)) == want
+    assert affinity_of(BACKEND.prepare_pod(first, told(gang, "Scheduled"), RACKS)) == {}, (
+        "nothing is left of it"
+    )
 
 
 def test_topology_and_quotas_are_watched() -> None:

@@ -100,6 +100,10 @@ def required(domain: str) -> Manifest:
 
 WHOLE = make.cliqueset(cliques={"a": 1, "b": 2}, template=required("rack"))
 ONE_ROLE = make.cliqueset(cliques=[make.template("a", **required("rack")), make.template("b")])
+ONLY_ROLE = make.cliqueset(cliques=[make.template("a", **required("rack"))])
+SAME_EVERYWHERE = make.cliqueset(
+    cliques=[make.template("a", **required("rack")), make.template("b")], template=required("rack")
+)
 GROUPED = make.cliqueset(
     cliques={"a": 1, "b": 1, "c": 1}, groups=[make.scaling_group("g", ["a", "b"], **required("rack"))]
 )
@@ -124,7 +128,11 @@ VALIDATIONS: dict[str, tuple[PodCliqueSet, Cluster, Sequence[str]]] = {
         clusters.V135,
         ["spec.template.topologyConstraint.packDomain"],
     ),
-    "one role on 1.36": (ONE_ROLE, clusters.V136, []),
+    "one of several roles on 1.36": (ONE_ROLE, clusters.V136, [ROLE]),
+    "one of several roles on 1.37 without trees": (ONE_ROLE, clusters.V137_TOPOLOGY, [ROLE]),
+    "one of several roles in a tree": (ONE_ROLE, clusters.V137, []),
+    "the only role on 1.36": (ONLY_ROLE, clusters.V136, []),
+    "every role the same as the set on 1.36": (SAME_EVERYWHERE, clusters.V136, []),
     "a scaling group on 1.36": (GROUPED, clusters.V136, [GROUP]),
     "a scaling group in a tree": (GROUPED, clusters.V137, []),
     "two levels on 1.36": (BOTH, clusters.V136, [ROLE]),

@@ -1,8 +1,9 @@
 """Whole native objects per generation and mode, and the link that pods get to them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import msgspec
 import pytest
 from tests.backends import clusters
 from tests.backends.clusters import on
@@ -15,7 +16,7 @@ from grove.meta import Manifest
 from grove.testing import make
 
 BACKEND = DefaultBackend()
-RACK, ZONE = "example.com/rack", "topology.kubernetes.io/zone"
+RACK, ZONE, HOST = "example.com/rack", "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 SINGLE = make.gang("g", {"worker": 4}, uid="u1")
 PAIR = make.gang("g", {"leader": 1, "worker": 3}, uid="u1", priority="high", required=RACK)
@@ -25,13 +26,14 @@ TREE = make.gang(
     [
         make.podgroup("frontend", 1),
         make.podgroup("leader", 1),
-        make.podgroup("worker", 3, required="kubernetes.io/hostname"),
+        make.podgroup("worker", 3, required=HOST),
     ],
     uid="u1",
     required=ZONE,
     priority="high",
     groups=[make.group("decode", ["leader", "worker"], required=RACK)],
 )
+ONE_PACKED = make.gang("g", [make.podgroup("a", 2, required=RACK)], uid="u1")
 PER_PODGROUP = make.gang("g", [make.podgroup("a", 2, required=RACK), make.podgroup("b", 1)], uid="u1")
 OF_SET = make.gang("train-0", {"train-0-worker": 2}, uid="u1", cliqueset="train")
 
@@ -82,7 +84,7 @@ def composite(name: str, children: int, template: str, **spec: object) -> Manife
         "kind": "CompositePodGroup",
         "metadata": meta(name),
         "spec": {
-            "workloadRef": {"workloadName": "g", "templateName": template},
+            "workloadRef": {"workloadName": "g-r1", "templateName": template},
             "schedulingPolicy": {"gang": {"minGroupCount": children}},
             **spec,
         },
@@ -99,7 +101,7 @@ TREE_OBJECTS: list[Manifest] = [
     {
         "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "Workload",
-        "metadata": meta("g"),
+        "metadata": meta("g-r1"),
         "spec": {
             "controllerRef": {"apiGroup": "scheduler.grove.io", "kind": "PodGang", "name": "g"},
             "compositePodGroupTemplates": [
@@ -119,7 +121,7 @@ TREE_OBJECTS: list[Manifest] = [
                                 {
                                     "name": "worker",
                                     "schedulingPolicy": {"gang": {"minCount": 3}},
-                                    "schedulingConstraints": topology("kubernetes.io/hostname"),
+                                    "schedulingConstraints": topology(HOST),
                                     **HIGH,
                                 },
                             ],
@@ -132,33 +134,38 @@ TREE_OBJECTS: list[Manifest] = [
             ],
         },
     },
-    composite("g", 2, "root", schedulingConstraints=topology(ZONE), **HIGH),
+    composite("g-r1", 2, "root", schedulingConstraints=topology(ZONE), **HIGH),
     composite(
-        "g-decode", 2, "decode", parentCompositePodGroupName="g", schedulingConstraints=topology(RACK), **HIGH
-    ),
-    podgroup(
-        "v1beta1",
-        "g-frontend",
-        1,
-        parentCompositePodGroupName="g",
-        workloadRef={"workloadName": "g", "templateName": "frontend"},
+        "g-decode-r1",
+        2,
+        "decode",
+        parentCompositePodGroupName="g-r1",
+        schedulingConstraints=topology(RACK),
         **HIGH,
     ),
     podgroup(
         "v1beta1",
-        "g-leader",
+        "g-frontend-r1",
         1,
-        parentCompositePodGroupName="g-decode",
-        workloadRef={"workloadName": "g", "templateName": "leader"},
+        parentCompositePodGroupName="g-r1",
+        workloadRef={"workloadName": "g-r1", "templateName": "frontend"},
         **HIGH,
     ),
     podgroup(
         "v1beta1",
-        "g-worker",
+        "g-leader-r1",
+        1,
+        parentCompositePodGroupName="g-decode-r1",
+        workloadRef={"workloadName": "g-r1", "templateName": "leader"},
+        **HIGH,
+    ),
+    podgroup(
+        "v1beta1",
+        "g-worker-r1",
         3,
-        parentCompositePodGroupName="g-decode",
-        workloadRef={"workloadName": "g", "templateName": "worker"},
-        schedulingConstraints=topology("kubernetes.io/hostname"),
+        parentCompositePodGroupName="g-decode-r1",
+        workloadRef={"workloadName": "g-r1", "templateName": "worker"},
+        schedulingConstraints=topology(HOST),
         **HIGH,
     ),
 ]
@@ -173,24 +180,25 @@ class Case:
 
 
 PLAIN_PAIR = make.gang("g", {"leader": 1, "worker": 3}, uid="u1")
+SLEEPING = make.gang("g", {"leader": 1, "worker": 0}, uid="u1")
 CASES = {
     "nothing served: nothing written": Case(PLAIN_PAIR, clusters.BARE, []),
     "1.35: one podgroup is a gang": Case(
         SINGLE,
         clusters.V135,
-        [workload_135("g", [{"name": "worker", "policy": {"gang": {"minCount": 4}}}])],
+        [workload_135("g-r1", [{"name": "worker", "policy": {"gang": {"minCount": 4}}}])],
     ),
     "1.35: several podgroups are merged": Case(
         PLAIN_PAIR,
         clusters.V135,
-        [workload_135("g", [{"name": "gang", "policy": {"gang": {"minCount": 4}}}])],
+        [workload_135("g-r1", [{"name": "gang", "policy": {"gang": {"minCount": 4}}}])],
     ),
     "1.35: flat by configuration": Case(
         OPTIONAL,
         clusters.V135,
         [
             workload_135(
-                "g",
+                "g-r1",
                 [
                     {"name": "leader", "policy": {"gang": {"minCount": 1}}},
                     {"name": "spare", "policy": {"basic": {}}},
@@ -199,16 +207,14 @@ CASES = {
         ],
         {"mode": "Flat"},
     ),
-    "1.36: no Workload, the minimum in the name": Case(
-        SINGLE, clusters.V136_PLAIN, [podgroup("v1alpha2", "g-worker-m4", 4)]
-    ),
+    "1.36: no Workload": Case(SINGLE, clusters.V136_PLAIN, [podgroup("v1alpha2", "g-worker-r1", 4)]),
     "1.36: merged, with all that the gates keep": Case(
         PAIR,
         clusters.V136,
         [
             podgroup(
                 "v1alpha2",
-                "g-m4",
+                "g-r1",
                 4,
                 schedulingConstraints=topology(RACK),
                 disruptionMode="PodGroup",
@@ -216,27 +222,33 @@ CASES = {
             )
         ],
     ),
-    "1.36: flat for a constraint of one podgroup": Case(
+    "1.36: a level of the only podgroup": Case(
+        ONE_PACKED,
+        clusters.V136,
+        [podgroup("v1alpha2", "g-a-r1", 2, schedulingConstraints=topology(RACK), disruptionMode="PodGroup")],
+    ),
+    "1.36: flat by configuration, each podgroup with a level of its own": Case(
         PER_PODGROUP,
         clusters.V136,
         [
             podgroup(
-                "v1alpha2", "g-a-m2", 2, schedulingConstraints=topology(RACK), disruptionMode="PodGroup"
+                "v1alpha2", "g-a-r1", 2, schedulingConstraints=topology(RACK), disruptionMode="PodGroup"
             ),
-            podgroup("v1alpha2", "g-b-m1", 1, disruptionMode="PodGroup"),
+            podgroup("v1alpha2", "g-b-r1", 1, disruptionMode="PodGroup"),
         ],
+        {"mode": "Flat"},
     ),
     "1.37 without composites: merged": Case(
         PAIR,
         clusters.V137_TOPOLOGY,
-        [podgroup("v1beta1", "g", 4, schedulingConstraints=topology(RACK), **HIGH)],
+        [podgroup("v1beta1", "g-r1", 4, schedulingConstraints=topology(RACK), **HIGH)],
     ),
     "1.37 without composites: flat by configuration": Case(
         OPTIONAL,
         clusters.V137_PLAIN,
         [
-            podgroup("v1beta1", "g-leader", 1, disruptionMode=ALL),
-            podgroup("v1beta1", "g-spare", 0, disruptionMode=ALL),
+            podgroup("v1beta1", "g-leader-r1", 1, disruptionMode=ALL),
+            podgroup("v1beta1", "g-spare-r1", 0, disruptionMode=ALL),
         ],
         {"mode": "Flat"},
     ),
@@ -252,7 +264,7 @@ def test_objects(case: Case) -> None:
 
 def test_gangs_of_a_set_name_their_objects_after_their_cliques_and_are_part_of_the_set() -> None:
     [made] = BACKEND.translate(OF_SET, on(clusters.V137_PLAIN)).manifests
-    assert made["metadata"]["name"] == "train-0-worker"
+    assert made["metadata"]["name"] == "train-0-worker-r1"
     assert made["metadata"]["labels"]["app.kubernetes.io/part-of"] == "train"
 
 
@@ -267,9 +279,9 @@ def test_more_than_eight_podgroups_are_spread_over_workloads_on_1_35() -> None:
     context = on(clusters.V135, mode="Flat")
     made = BACKEND.translate(gang, context).manifests
     sizes = {each["metadata"]["name"]: len(each["spec"]["podGroups"]) for each in made}
-    assert sizes == {"g-w0": 8, "g-w1": 2}
+    assert sizes == {"g-r1-w0": 8, "g-r1-w1": 2}
     pod = BACKEND.prepare_pod(make.pod_manifest("role9", 0, gang=gang), gang, context)
-    assert pod["spec"]["workloadRef"] == {"name": "g-w1", "podGroup": "role9"}
+    assert pod["spec"]["workloadRef"] == {"name": "g-r1-w1", "podGroup": "role9"}
 
 
 @pytest.mark.parametrize(
@@ -318,18 +330,19 @@ def test_template_names_are_unique_whatever_podgroups_are_called() -> None:
 
 
 LINKS: dict[str, tuple[Cluster, PodGang, int, Manifest]] = {
-    "1.35 single": (clusters.V135, SINGLE, 3, {"workloadRef": {"name": "g", "podGroup": "worker"}}),
-    "1.35 merged": (clusters.V135, PLAIN_PAIR, 2, {"workloadRef": {"name": "g", "podGroup": "gang"}}),
-    "1.35 merged, beyond the minimum": (clusters.V135, PLAIN_PAIR, 3, {}),
-    "1.36 merged": (clusters.V136_PLAIN, PLAIN_PAIR, 2, {"schedulingGroup": {"podGroupName": "g-m4"}}),
-    "1.36 merged, beyond the minimum": (clusters.V136_PLAIN, PLAIN_PAIR, 3, {}),
-    "1.36 flat, beyond the minimum": (
-        clusters.V136_PLAIN,
-        SINGLE,
-        9,
-        {"schedulingGroup": {"podGroupName": "g-worker-m4"}},
-    ),
-    "1.37 tree": (clusters.V137, TREE, 7, {"schedulingGroup": {"podGroupName": "g-worker"}}),
+    "1.35 single": (clusters.V135, SINGLE, 3, {"workloadRef": {"name": "g-r1", "podGroup": "worker"}}),
+    "1.35 single, above the minimum": (clusters.V135, SINGLE, 4, {}),
+    "1.35 merged": (clusters.V135, PLAIN_PAIR, 2, {"workloadRef": {"name": "g-r1", "podGroup": "gang"}}),
+    "1.35 merged, above the minimum": (clusters.V135, PLAIN_PAIR, 3, {}),
+    "1.36 single": (clusters.V136_PLAIN, SINGLE, 3, {"schedulingGroup": {"podGroupName": "g-worker-r1"}}),
+    "1.36 single, above the minimum": (clusters.V136_PLAIN, SINGLE, 4, {}),
+    "1.36 merged": (clusters.V136_PLAIN, PLAIN_PAIR, 2, {"schedulingGroup": {"podGroupName": "g-r1"}}),
+    "1.36 merged, above the minimum": (clusters.V136_PLAIN, PLAIN_PAIR, 3, {}),
+    "1.37 merged": (clusters.V137_PLAIN, PLAIN_PAIR, 2, {"schedulingGroup": {"podGroupName": "g-r1"}}),
+    "1.37 merged, above the minimum": (clusters.V137_PLAIN, PLAIN_PAIR, 3, {}),
+    "1.37 tree": (clusters.V137, TREE, 2, {"schedulingGroup": {"podGroupName": "g-worker-r1"}}),
+    "1.37 tree, above the minimum": (clusters.V137, TREE, 3, {}),
+    "1.37 tree, a podgroup without a minimum": (clusters.V137, SLEEPING, 0, {}),
     "nothing served": (clusters.BARE, PLAIN_PAIR, 0, {}),
 }
 
@@ -352,7 +365,7 @@ def test_a_prepared_pod_as_a_whole() -> None:
             "schedulerName": "default-scheduler",
             "schedulingGates": [{"name": "example.com/quota"}, {"name": "scheduling.k8s.io/workload"}],
             "priorityClassName": "high",
-            "schedulingGroup": {"podGroupName": "g"},
+            "schedulingGroup": {"podGroupName": "g-r1"},
         },
     }
 
@@ -363,23 +376,85 @@ def test_a_pods_own_priority_class_stays() -> None:
     assert prepared["spec"]["priorityClassName"] == "own"
 
 
-def test_a_pod_outside_a_merged_gang_must_follow_it_into_its_domain() -> None:
-    prepared = BACKEND.prepare_pod(make.pod_manifest("worker", 3, gang=PAIR), PAIR, on(clusters.V136))
-    assert "schedulingGroup" not in prepared["spec"]
-    assert prepared["spec"]["affinity"]["podAffinity"] == {
-        "requiredDuringSchedulingIgnoredDuringExecution": [
-            {
-                "topologyKey": RACK,
-                "labelSelector": {
-                    "matchLabels": {"grove.io/podgang": "g"},
-                    "matchExpressions": [
-                        {"key": "grove.io/podclique", "operator": "In", "values": ["leader", "worker"]},
-                        {"key": "grove.io/podclique-pod-index", "operator": "In", "values": ["0"]},
-                    ],
-                },
-            }
-        ]
+def required_terms(gang: PodGang, clique: str, index: int, cluster: Cluster) -> list[Manifest]:
+    prepared = BACKEND.prepare_pod(make.pod_manifest(clique, index, gang=gang), gang, on(cluster))
+    affinity: Manifest = prepared["spec"].get("affinity", {}).get("podAffinity", {})
+    return list(affinity.get("requiredDuringSchedulingIgnoredDuringExecution", []))
+
+
+def near(key: str, *podgroups: str) -> Manifest:
+    """A term that leads to the first pods of these podgroups, which are of the minimum."""
+    return {
+        "topologyKey": key,
+        "labelSelector": {
+            "matchLabels": {"grove.io/podgang": "g"},
+            "matchExpressions": [
+                {"key": "grove.io/podclique", "operator": "In", "values": list(podgroups)},
+                {"key": "grove.io/podclique-pod-index", "operator": "In", "values": ["0"]},
+            ],
+        },
     }
+
+
+FOLLOWING: dict[str, tuple[PodGang, str, int, Cluster, list[Manifest]]] = {
+    "a pod of the minimum is held by its group": (PAIR, "worker", 2, clusters.V136, []),
+    "a pod above the minimum follows the merged gang": (
+        PAIR,
+        "worker",
+        3,
+        clusters.V136,
+        [near(RACK, "leader", "worker")],
+    ),
+    "a pod above the minimum of the only podgroup follows it": (
+        ONE_PACKED,
+        "a",
+        2,
+        clusters.V136,
+        [near(RACK, "a")],
+    ),
+    "a pod above the minimum follows every level of a tree that its podgroup is in": (
+        TREE,
+        "worker",
+        3,
+        clusters.V137,
+        [near(ZONE, "frontend", "leader", "worker"), near(RACK, "leader", "worker"), near(HOST, "worker")],
+    ),
+    "a pod above the minimum follows no level that its podgroup is not in": (
+        TREE,
+        "frontend",
+        1,
+        clusters.V137,
+        [near(ZONE, "frontend", "leader", "worker")],
+    ),
+    "a pod of a podgroup without a minimum follows those that have one": (
+        make.gang("g", {"leader": 1, "worker": 0}, required=RACK),
+        "worker",
+        0,
+        clusters.V136,
+        [near(RACK, "leader")],
+    ),
+    "where no podgroup has a minimum there is nothing to follow": (
+        make.gang("g", {"leader": 0, "worker": 0}, required=RACK),
+        "worker",
+        0,
+        clusters.V136,
+        [],
+    ),
+    "without a level there is nothing to follow": (PLAIN_PAIR, "worker", 3, clusters.V136, []),
+    "a preference is not required of a pod above the minimum": (
+        make.gang("g", {"leader": 1, "worker": 3}, preferred=RACK),
+        "worker",
+        3,
+        clusters.V136,
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWING)
+def test_a_pod_above_the_minimum_is_no_member_and_must_follow_the_gang_into_its_domains(name: str) -> None:
+    gang, clique, index, cluster, want = FOLLOWING[name]
+    assert required_terms(gang, clique, index, cluster) == want
 
 
 def test_preferred_levels_become_preferred_affinity_beside_the_users_own() -> None:
@@ -421,9 +496,20 @@ def test_a_pod_of_nobodys_podgroup_is_refused_by_label() -> None:
         BACKEND.prepare_pod(make.pod_manifest("other", 0, gang=PAIR), PAIR, on(clusters.V136))
 
 
+def listing(gang: PodGang, pods: int) -> PodGang:
+    """The gang with so many pods in the list of each podgroup."""
+    manifest: Manifest = msgspec.to_builtins(gang)
+    for group in manifest["spec"]["podgroups"]:
+        names = [f"{group['name']}-{number}" for number in range(pods)]
+        group["podReferences"] = [{"namespace": "default", "name": name, "uid": name} for name in names]
+    return make.view(PodGang, manifest)
+
+
 LOSSES: dict[str, tuple[PodGang, Cluster, Sequence[tuple[str, Fidelity]]]] = {
     "exact in a tree": (TREE, clusters.V137, []),
     "exact when merged": (PAIR, clusters.V136, []),
+    "exact when merged, with pods above the minimum": (listing(PAIR, 5), clusters.V136, []),
+    "exact on 1.35, with pods above the minimum": (listing(PLAIN_PAIR, 5), clusters.V135, []),
     "no gang at all": (
         PLAIN_PAIR,
         clusters.BARE,
@@ -432,7 +518,6 @@ LOSSES: dict[str, tuple[PodGang, Cluster, Sequence[tuple[str, Fidelity]]]] = {
             (Capability.SUBGROUPS, Fidelity.NOT_EXPRESSIBLE),
         ],
     ),
-    "podgroups apart": (PER_PODGROUP, clusters.V136, [(Capability.HIERARCHY, Fidelity.APPROXIMATED)]),
     "preferred": (
         make.gang("g", {"a": 1}, preferred=RACK),
         clusters.V135,
@@ -455,6 +540,15 @@ def test_losses(name: str) -> None:
     assert all(loss.reason for loss in losses)
 
 
+def test_that_podgroups_apart_do_not_wait_for_one_another_is_said_where_they_are_asked_for() -> None:
+    account = BACKEND.translate(PER_PODGROUP, on(clusters.V136, mode="Flat")).losses
+    losses = [loss for loss in account if loss.fidelity is not Fidelity.ENFORCED]
+    assert [(loss.property, loss.fidelity) for loss in losses] == [
+        (Capability.HIERARCHY, Fidelity.APPROXIMATED)
+    ]
+    assert "nothing makes them wait for one another" in losses[0].reason
+
+
 REFUSED: dict[str, tuple[PodGang, Cluster, str]] = {
     "topology on 1.35": (PAIR, clusters.V135, r"spec.topologyConstraint.packConstraint.required: .*1.35"),
     "topology without its gate": (PAIR, clusters.V136_PLAIN, "knows no topology constraints for groups here"),
@@ -464,6 +558,16 @@ REFUSED: dict[str, tuple[PodGang, Cluster, str]] = {
         make.gang("g", {"a": 1, "b": 1, "c": 1}, groups=[make.group("ab", ["a", "b"], required=RACK)]),
         clusters.V136,
         r"spec.topologyConstraintGroupConfigs\[0\].topologyConstraint.packConstraint.required",
+    ),
+    "a level of one of several podgroups on 1.36": (
+        PER_PODGROUP,
+        clusters.V136,
+        r"spec.podgroups\[0\].topologyConstraint.*do not wait for one another",
+    ),
+    "a level of one of several podgroups on 1.37 without composites": (
+        PER_PODGROUP,
+        clusters.V137_TOPOLOGY,
+        r"spec.podgroups\[0\].topologyConstraint.*do not wait for one another",
     ),
     "a podgroup in two groups": (
         make.gang("g", {"a": 1, "b": 1}, groups=[make.group("x", ["a"]), make.group("y", ["a", "b"])]),
@@ -525,6 +629,67 @@ def test_a_wrong_configuration_names_its_field(key: str, value: str) -> None:
         BACKEND.translate(SINGLE, on(clusters.V136, **{key: value}))
 
 
-def test_only_what_nothing_holds_back_is_replaced() -> None:
-    made = BACKEND.translate(TREE, on(clusters.V137)).manifests
-    assert [tuple(BACKEND.immutable(each)) for each in made] == [("spec",)] * 3 + [()] * 3
+FIXED = (
+    "spec.schedulingConstraints",
+    "spec.disruptionMode",
+    "spec.priorityClassName",
+    "spec.parentCompositePodGroupName",
+    "spec.workloadRef",
+)
+IMMUTABLE: dict[str, tuple[PodGang, Cluster, list[tuple[str, tuple[str, ...], bool]]]] = {
+    "1.35: a Workload is deleted and made anew": (SINGLE, clusters.V135, [("Workload", ("spec",), True)]),
+    "1.36: nothing of a PodGroup can be changed, and it stays while its pods do": (
+        SINGLE,
+        clusters.V136,
+        [("PodGroup", ("spec",), False)],
+    ),
+    "1.37: the minimum of a PodGroup can be changed, and only that": (
+        SINGLE,
+        clusters.V137_PLAIN,
+        [("PodGroup", FIXED, False)],
+    ),
+    "1.37: in a tree a PodGroup stays, and the others are made anew": (
+        TREE,
+        clusters.V137,
+        [
+            ("Workload", ("spec",), True),
+            ("CompositePodGroup", ("spec",), True),
+            ("CompositePodGroup", ("spec",), True),
+            ("PodGroup", FIXED, False),
+            ("PodGroup", FIXED, False),
+            ("PodGroup", FIXED, False),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IMMUTABLE)
+def test_what_cannot_be_changed_in_place_and_what_is_then_made_anew(name: str) -> None:
+    gang, cluster, want = IMMUTABLE[name]
+    made = BACKEND.translate(gang, on(cluster)).manifests
+    assert [
+        (each["kind"], tuple(BACKEND.immutable(each)), BACKEND.replaceable(each)) for each in made
+    ] == want
+
+
+def test_every_start_of_a_gang_has_objects_of_its_own_and_pods_point_to_them() -> None:
+    for cluster in (clusters.V135, clusters.V136, clusters.V137_PLAIN, clusters.V137):
+        names: list[set[str]] = []
+        for revision in ("r1", "r2"):
+            context = replace(on(cluster), revision=revision)
+            made = BACKEND.translate(PLAIN_PAIR, context).manifests
+            names.append({each["metadata"]["name"] for each in made})
+            spec = BACKEND.prepare_pod(make.pod_manifest("worker", 0, gang=PLAIN_PAIR), PLAIN_PAIR, context)[
+                "spec"
+            ]
+            link = spec.get("schedulingGroup", {}).get("podGroupName") or spec["workloadRef"]["name"]
+            assert link in names[-1]
+        assert not names[0] & names[1]
+
+
+def test_a_long_name_is_shortened_before_the_revision_so_that_starts_stay_apart() -> None:
+    gang = make.gang("g" * 253, {"w" * 253: 1})
+    for cluster in (clusters.V135, clusters.V136, clusters.V137):
+        made = BACKEND.translate(gang, on(cluster)).manifests
+        assert all(each["metadata"]["name"].endswith("-r1") for each in made)
+        assert all(len(each["metadata"]["name"]) <= 253 for each in made)

@@ -101,7 +101,7 @@ CASES = {
         Reading(Verdict.SCHEDULED, "Scheduled", "4 of 4 pods placed."),
         clusters.V136,
         pods(*["@n"] * 4),
-        [group("g-worker-m4", GROUP_136)],
+        [group("g-worker-r1", GROUP_136)],
     ),
     "a condition that says yes binds no pod": Case(
         Reading(
@@ -111,7 +111,7 @@ CASES = {
         ),
         clusters.V136,
         pods("@n", "@n", "@n", ""),
-        [group("g-worker-m4", "", status="True", reason="Scheduled")],
+        [group("g-worker-r1", "", status="True", reason="Scheduled")],
     ),
     "1.35: only the pod that did not fit speaks": Case(
         Reading(NO, "Unschedulable", "0 of 4 pods placed; 0/2 nodes are available: 2 Insufficient cpu."),
@@ -122,7 +122,7 @@ CASES = {
         Reading(NO, "Unschedulable", "0 of 4 pods placed; 0/2 nodes are available: 2 Insufficient cpu."),
         clusters.V136,
         pods(POD_136, POD_136, POD_136, POD_136),
-        [group("g-worker-m4", GROUP_136)],
+        [group("g-worker-r1", GROUP_136)],
     ),
     "1.36: the group's word alone": Case(
         Reading(
@@ -132,13 +132,13 @@ CASES = {
         ),
         clusters.V136,
         pods("", "", "", ""),
-        [group("g-worker-m4", GROUP_136)],
+        [group("g-worker-r1", GROUP_136)],
     ),
     "1.37: one pod names the nodes, its siblings repeat the group": Case(
         Reading(NO, "Unschedulable", f"0 of 4 pods placed; {GPU}"),
         clusters.V137_PLAIN,
         pods(GPU, GROUP_137, GROUP_137, GROUP_137),
-        [group("g-worker", GROUP_137, type_="PodGroupInitiallyScheduled")],
+        [group("g-worker-r1", GROUP_137, type_="PodGroupInitiallyScheduled")],
     ),
     "1.37: the group's word alone": Case(
         Reading(
@@ -149,7 +149,7 @@ CASES = {
         ),
         clusters.V137_PLAIN,
         pods("", "", "", ""),
-        [group("g-worker", GROUP_137, type_="PodGroupInitiallyScheduled")],
+        [group("g-worker-r1", GROUP_137, type_="PodGroupInitiallyScheduled")],
     ),
     "several topology domains": Case(
         Reading(
@@ -159,7 +159,7 @@ CASES = {
         ),
         clusters.V137_TOPOLOGY,
         pods(GPU, "", "", ""),
-        [group("g-worker", "0/3 placements are available, …", type_="PodGroupInitiallyScheduled")],
+        [group("g-worker-r1", "0/3 placements are available, …", type_="PodGroupInitiallyScheduled")],
     ),
     "dots within the nodes' reasons": Case(
         Reading(
@@ -181,7 +181,7 @@ CASES = {
         pods(GPU, "", "", ""),
         [
             group(
-                "g-worker",
+                "g-worker-r1",
                 "pod priority 0 does not match pod group priority 100",
                 type_="PodGroupInitiallyScheduled",
                 reason="SchedulerError",
@@ -196,7 +196,7 @@ CASES = {
         ),
         clusters.V137,
         [*pods("@n", "@n", "@n", gang=PAIR), make.pod("leader", 0, gang=PAIR)],
-        [group("g-worker", GROUP_137, type_="PodGroupInitiallyScheduled")],
+        [group("g-worker-r1", GROUP_137, type_="PodGroupInitiallyScheduled")],
         PAIR,
     ),
     "a leaf of a tree": Case(
@@ -231,13 +231,13 @@ CASES = {
         Reading(Verdict.WAITING, "WaitingForPods", "3 of 4 pods exist."),
         clusters.V136,
         pods("@n", "@n", GPU),
-        [group("g-worker-m4", GROUP_136)],
+        [group("g-worker-r1", GROUP_136)],
     ),
     "null lists": Case(
         Reading(Verdict.WAITING, "WaitingForPods", "0 of 4 pods exist."),
         clusters.V136,
         (),
-        [{"kind": "PodGroup", "metadata": {"name": "g-worker-m4"}, "status": {"conditions": None}}],
+        [{"kind": "PodGroup", "metadata": {"name": "g-worker-r1"}, "status": {"conditions": None}}],
     ),
 }
 

@@ -97,7 +97,7 @@ def test_every_accepted_gang_is_said_in_legal_objects_that_its_pods_point_to(
 @pytest.mark.parametrize("number", range(len(BACKENDS)))
 @settings(max_examples=20, deadline=None)
 @given(gang=gangs(), data=st.data())
-def test_a_gang_is_scheduled_exactly_when_every_minimum_is_bound(
+def test_a_gang_is_scheduled_exactly_when_every_minimum_is_bound_and_it_is_not_scaled_to_none(
     number: int, gang: PodGang, data: st.DataObject
 ) -> None:
     backend, context = BACKENDS[number]
@@ -105,7 +105,8 @@ def test_a_gang_is_scheduled_exactly_when_every_minimum_is_bound(
     pods = [
         make.pod(name, index, gang=gang, node="n") for name, count in bound.items() for index in range(count)
     ]
-    want = all(bound[each.name] >= each.min_replicas for each in gang.spec.podgroups)
+    there_is_something = gang.minimum > 0 or bool(pods)
+    want = there_is_something and all(bound[each.name] >= each.min_replicas for each in gang.spec.podgroups)
     assert (backend.read(gang, (), pods, context).verdict is Verdict.SCHEDULED) == want
 
 

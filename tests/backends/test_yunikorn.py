@@ -1,7 +1,7 @@
 """What pods for YuniKorn carry, what is refused, what is lost, and which queue a gang goes to."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Capability, Context, Fidelity
+from grove.backends.base import Capability, Context, Editing, Fidelity, Reserving, StartingOnce
 from grove.backends.yunikorn import YuniKornBackend
 from grove.backends.yunikorn_queue import CONFIG_MAPS
 from grove.backends.yunikorn_requests import effective_requests
@@ -18,6 +18,7 @@ from grove.meta import Manifest
 from grove.testing import make
 
 BACKEND = YuniKornBackend()
+REVISION = "bcdfghjklm"
 APPLICATION = "yunikorn.apache.org/app-id"
 QUEUE = "yunikorn.apache.org/queue"
 GROUPS = "yunikorn.apache.org/task-groups"
@@ -49,7 +50,7 @@ def on(cliqueset: PodCliqueSet | None = TRAIN, *, queues: str | None = None, **c
     """A cluster with this configuration of YuniKorn; None for one whose configuration is not known."""
     manifests: tuple[Manifest, ...] = ({"data": {"queues.yaml": queues}},) if queues else ()
     observed = {} if queues is None else {CONFIG_MAPS: manifests}
-    return Context(config=config, cliqueset=cliqueset, observed=observed)
+    return Context(config=config, cliqueset=cliqueset, observed=observed, revision=REVISION)
 
 
 def prepared(
@@ -69,7 +70,7 @@ def test_a_pod_names_its_application_its_group_and_all_groups() -> None:
     found = marks(prepared())
     groups = json.loads(found.pop(GROUPS))
     assert found == {
-        APPLICATION: "train-0-01234567-0",
+        APPLICATION: f"train-0-{REVISION}",
         TASK: "train-0-worker",
         POLICY: "placeholderTimeoutInSeconds=31536000 gangSchedulingStyle=Hard",
     }
@@ -114,7 +115,7 @@ def test_a_role_that_the_gang_can_do_without_has_no_task_group() -> None:
 
 def test_a_gang_without_any_minimum_is_an_ordinary_application() -> None:
     gang = make.gang("train-0", {"train-0-worker": 0}, uid="0123456789", cliqueset="train")
-    assert marks(prepared(gang)) == {APPLICATION: "train-0-01234567-0"}
+    assert marks(prepared(gang)) == {APPLICATION: f"train-0-{REVISION}"}
 
 
 def test_pods_inherit_the_priority_of_the_gang_and_keep_their_own() -> None:
@@ -130,26 +131,33 @@ def test_a_long_name_still_gives_a_label_value_and_tells_gangs_apart() -> None:
         gang = make.gang("x" * 60 + end, {"train-0-worker": 1})
         ids.add(marks(prepared(gang))[APPLICATION])
     assert len(ids) == 2
-    assert all(len(each) <= 63 for each in ids)
+    assert all(len(each) <= 52 for each in ids), "YuniKorn adds to it in the names of placeholders"
+    assert all(each.endswith(f"-{REVISION}") for each in ids)
 
 
-# Attempts -----------------------------------------------------------------------------------------
-
-SECOND = make.gang(
-    "train-0",
-    {"train-0-leader": 1, "train-0-worker": 3},
-    uid="0123456789",
-    cliqueset="train",
-    annotations={"grove.io/incarnation": "1"},
-)
+# Starts -------------------------------------------------------------------------------------------
 
 
 def stored(pod: Manifest, *, created: str = "2026-01-01T00:00:00Z") -> Manifest:
     return {**pod, "metadata": {**pod["metadata"], "creationTimestamp": created}}
 
 
-def test_each_attempt_is_an_application_of_its_own() -> None:
-    assert marks(prepared(SECOND))[APPLICATION] == "train-0-01234567-1"
+def test_each_start_of_a_gang_is_an_application_of_its_own() -> None:
+    second = replace(on(), revision="nprstvwxyz")
+    assert marks(prepared())[APPLICATION] == "train-0-bcdfghjklm"
+    assert marks(prepared(context=second))[APPLICATION] == "train-0-nprstvwxyz"
+
+
+def test_gangs_of_one_name_in_two_namespaces_are_two_applications() -> None:
+    """Ids are shared by all namespaces; the UIDs of the gangs tell the revisions apart."""
+    unsaid = replace(on(), revision="")
+    ids = {
+        marks(prepared(make.gang("train-0", {"train-0-worker": 1}, namespace=each), context=unsaid))[
+            APPLICATION
+        ]
+        for each in ("a", "b")
+    }
+    assert len(ids) == 2
 
 
 def renewed(pod: Manifest, gang: PodGang, *, minutes: int, context: Context | None = None) -> dict[str, str]:
@@ -158,9 +166,8 @@ def renewed(pod: Manifest, gang: PodGang, *, minutes: int, context: Context | No
     return {**found.labels, **found.annotations}
 
 
-def test_a_pod_made_for_an_earlier_attempt_joins_the_present_one_when_its_gate_opens() -> None:
-    assert renewed(prepared(), SECOND, minutes=0) == {APPLICATION: "train-0-01234567-1"}
-    assert renewed(prepared(SECOND), SECOND, minutes=0) == {}
+def test_a_pod_whose_gate_opens_at_once_needs_nothing() -> None:
+    assert renewed(prepared(), GANG, minutes=0) == {}
 
 
 def test_the_time_behind_the_gate_is_not_counted_against_the_gang() -> None:
@@ -169,30 +176,20 @@ def test_the_time_behind_the_gate_is_not_counted_against_the_gang() -> None:
     assert late == {POLICY: "placeholderTimeoutInSeconds=660 gangSchedulingStyle=Hard"}
 
 
-def test_a_minimum_that_changed_behind_the_gate_is_said_anew() -> None:
-    less = make.gang(
-        "train-0", {"train-0-leader": 1, "train-0-worker": 2}, uid="0123456789", cliqueset="train"
-    )
-    found = renewed(prepared(), less, minutes=0)
-    assert [each["minMember"] for each in json.loads(found[GROUPS])] == [1, 2]
+def test_a_moment_behind_the_gate_does_not_matter_to_a_long_timeout() -> None:
+    assert renewed(prepared(), GANG, minutes=10) == {}
 
 
-@pytest.mark.parametrize(
-    ("fields", "want"),
-    {
-        "waits in an older attempt": ({}, True),
-        "is placed": ({"node": "n1"}, False),
-        "is still behind our gate": ({"gates": ["yunikorn.apache.org/gang"]}, False),
-        "is being deleted": ({"deleted": True}, False),
-    }.items(),
-)
-def test_only_a_pod_that_waits_in_an_attempt_that_is_over_has_outlived_it(
-    fields: str, want: tuple[Manifest, bool]
-) -> None:
-    given, outlived = want
-    pod = make.pod("train-0-worker", 0, gang=GANG, labels={APPLICATION: "train-0-01234567-0"}, **given)
-    assert BACKEND.outlived(pod, SECOND) is outlived
-    assert not BACKEND.outlived(pod, GANG)
+def test_a_gang_without_any_minimum_has_no_time_to_give_back() -> None:
+    gang = make.gang("train-0", {"train-0-worker": 0}, uid="0123456789", cliqueset="train")
+    context = on(placeholderTimeoutSeconds=60)
+    assert renewed(prepared(gang, context=context), gang, minutes=10, context=context) == {}
+
+
+def test_its_application_starts_once_and_nothing_can_be_edited_while_pods_are_on_nodes() -> None:
+    assert isinstance(BACKEND, StartingOnce)
+    assert isinstance(BACKEND, Reserving)
+    assert not isinstance(BACKEND, Editing)
 
 
 # What is lost and what is refused -----------------------------------------------------------------

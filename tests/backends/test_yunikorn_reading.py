@@ -15,7 +15,7 @@ from grove.testing import make
 
 BACKEND = YuniKornBackend()
 LEADER, WORKER = "train-0-leader", "train-0-worker"
-FIRST, SECOND = "train-0-01234567-0", "train-0-01234567-1"
+FIRST, SECOND = "train-0-bcdfghjklm", "train-0-nprstvwxyz"
 WAITING = "request is waiting for cluster resources become available"
 TRAIN = make.cliqueset(
     "train",
@@ -26,14 +26,16 @@ TRAIN = make.cliqueset(
 )
 
 
-def gang(attempt: str = "") -> PodGang:
-    marks = {"grove.io/incarnation": attempt} if attempt else {}
+def gang(restarts: str = "") -> PodGang:
+    marks = {"grove.io/incarnation": restarts} if restarts else {}
     return make.gang(
         "train-0", {LEADER: 1, WORKER: 2}, uid="0123456789", cliqueset="train", annotations=marks
     )
 
 
 GANG = gang()
+NOW = Context(cliqueset=TRAIN, revision="bcdfghjklm")
+LATER = Context(cliqueset=TRAIN, revision="nprstvwxyz")
 
 
 def real(clique: str, index: int = 0, *, application: str = FIRST, **fields: object) -> Pod:
@@ -67,6 +69,7 @@ class Case:
     reason: str
     message: str
     gang: PodGang = GANG
+    context: Context = NOW
 
 
 CASES = {
@@ -113,15 +116,24 @@ CASES = {
         "Unschedulable",
         f"2 of 3 pods placed; {WAITING}.",
     ),
+    "one place is missing once more": Case(
+        [*ALL, *HELD, SHORT],
+        Verdict.UNSCHEDULABLE,
+        "Unschedulable",
+        "0 of 3 pods placed; YuniKorn holds 2 of 3 places, train-0-worker lacks 1 of memory 1Gi, "
+        f"nvidia.com/gpu 8 each; {WAITING}; this is attempt 2.",
+        gang("1"),
+    ),
     "placed, whatever placeholders still say": Case(
         [*PLACED, SHORT], Verdict.SCHEDULED, "Scheduled", "3 of 3 pods placed."
     ),
-    "placeholders of an earlier attempt mean nothing": Case(
+    "placeholders of an earlier start mean nothing": Case(
         [real(LEADER, application=SECOND), *(real(WORKER, n, application=SECOND) for n in (0, 1)), SHORT],
         Verdict.WAITING,
         "WaitingForScheduler",
         "0 of 3 pods placed; the scheduler has not decided yet.",
         gang("1"),
+        LATER,
     ),
     "the time is over": Case(
         [
@@ -139,7 +151,7 @@ CASES = {
         "0 of 3 pods placed; YuniKorn gave up: queue root.a cannot fit application x. "
         "Grove tries again with new pods.",
     ),
-    "a failure of an earlier attempt is over": Case(
+    "a failure of an earlier start is over": Case(
         [
             real(LEADER, application=SECOND),
             real(WORKER, 0, application=SECOND),
@@ -149,6 +161,7 @@ CASES = {
         "WaitingForPods",
         "2 of 3 pods exist.",
         gang("1"),
+        LATER,
     ),
     "a container that failed is no verdict of the scheduler": Case(
         [*PLACED[:2], ended(WORKER, 1, "Error", "exit 1")],
@@ -161,13 +174,36 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_reading(case: Case) -> None:
-    reading = BACKEND.read(case.gang, (), case.pods, Context(cliqueset=TRAIN))
+    reading = BACKEND.read(case.gang, (), case.pods, case.context)
     assert (reading.verdict, reading.reason, reading.message) == (case.verdict, case.reason, case.message)
 
 
-def test_pods_that_yunikorn_ended_with_the_present_attempt_are_told_from_others() -> None:
+def test_pods_that_yunikorn_ended_with_the_present_start_are_told_from_others() -> None:
     pod = ended(WORKER, 0, "ResourceReservationTimeout", "")
-    assert BACKEND.given_up(pod, gang())
-    assert not BACKEND.given_up(pod, gang("1"))
-    assert not BACKEND.given_up(ended(WORKER, 0, "Evicted", ""), gang())
-    assert not BACKEND.given_up(real(WORKER), gang())
+    assert BACKEND.given_up(pod, GANG, NOW)
+    assert not BACKEND.given_up(pod, GANG, LATER)
+    assert not BACKEND.given_up(ended(WORKER, 0, "Evicted", ""), GANG, NOW)
+    assert not BACKEND.given_up(real(WORKER), GANG, NOW)
+
+
+RESERVED: dict[str, tuple[Sequence[Pod], int]] = {
+    "no placeholder yet": (ALL, 0),
+    "places that are asked for are not held": ([*ALL, SHORT, place(LEADER, 0)], 0),
+    "two of three places": ([*ALL, *HELD, SHORT], 2),
+    "all places": ([*ALL, *HELD, place(WORKER, 1, node="b")], 3),
+    "a place that is given back is not held": ([*ALL, *HELD, place(WORKER, 1, node="b", deleted=True)], 2),
+    "a place of a placeholder that ended is not held": (
+        [*HELD, place(WORKER, 1, node="b", phase="Failed")],
+        2,
+    ),
+    "places of an earlier start are not held for this one": (
+        [place(LEADER, 0, node="a", application=SECOND), place(WORKER, 0, node="a", application=SECOND)],
+        0,
+    ),
+    "pods of the gang itself are no reserved places": (PLACED, 0),
+}
+
+
+@pytest.mark.parametrize(("pods", "want"), RESERVED.values(), ids=RESERVED)
+def test_reserved_places(pods: Sequence[Pod], want: int) -> None:
+    assert BACKEND.reserved(GANG, pods, NOW) == want

@@ -7,7 +7,9 @@ from bench.gangs import Gangs
 from bench.latency import Latency
 from bench.translation import Speed, selections, speeds
 
+from grove.api.labels import GANG_REVISION
 from grove.backends.registry import BUILT_INS
+from grove.meta import Manifest
 from grove.testing.world import World, run_world
 
 
@@ -44,7 +46,11 @@ def test_the_pods_of_a_gang_floor_point_to_its_objects_and_wait_for_the_driver_a
         assert pod["spec"]["schedulingGates"] == [{"name": GATE}]
 
 
-def test_the_pods_of_a_gang_floor_are_the_operators_but_for_owner_and_gate() -> None:
+def group_and_revision(pod: Manifest) -> tuple[str, str]:
+    return pod["spec"]["schedulingGroup"]["podGroupName"], pod["metadata"]["annotations"][GANG_REVISION]
+
+
+def test_the_pods_of_a_gang_floor_are_the_operators_but_for_owner_gate_and_revision() -> None:
     case = Case(1, 2)
 
     async def story(world: World) -> None:
@@ -58,8 +64,12 @@ def test_the_pods_of_a_gang_floor_are_the_operators_but_for_owner_and_gate() -> 
             assert theirs["metadata"]["labels"].keys() - marks.keys() <= {"topology.kubernetes.io/zone"}
             (mine,), (other,) = ours["spec"]["containers"], theirs["spec"]["containers"]
             assert [each["name"] for each in mine["env"]] == [each["name"] for each in other["env"]]
-            for field in ("hostname", "subdomain", "schedulingGroup"):
+            for field in ("hostname", "subdomain"):
                 assert ours["spec"][field] == theirs["spec"][field]
+            assert ours["metadata"]["annotations"].keys() == theirs["metadata"]["annotations"].keys()
+            for pod in (ours, theirs):
+                group, revision = group_and_revision(pod)
+                assert group == f"bench-0-worker-{revision}"
 
     run_world(story)
 

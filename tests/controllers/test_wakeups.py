@@ -1,9 +1,11 @@
-"""Which changes of a pod somebody waits for, and which only go into a status."""
+"""Which changes of a pod and of a gang somebody waits for, and which only go into a status."""
 
 import pytest
 
+from grove.api import labels
+from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.controllers.wakeups import only_stands, pod_counts
+from grove.controllers.wakeups import gang_differs, only_stands, pod_counts
 from grove.testing import make
 
 GATED = make.pod(gates=["grove.io/gate"])
@@ -34,3 +36,39 @@ def test_a_pod_that_was_bound_only_stands_elsewhere_though_it_got_the_labels_of_
     bound = make.pod(node="node-0", labels={**MARKS, **place}, generation=3)
     assert bound.labels != WAITING.labels
     assert only_stands(WAITING, bound)
+
+
+GANG = make.gang("train-0", {"train-0-worker": 2})
+LISTING = make.podgroup("train-0-worker", 2)
+LISTING["podReferences"] = [{"namespace": "default", "name": "a", "uid": "a"}]
+TOLD = {"status": {"phase": "Running", "conditions": [{"type": "Scheduled", "status": "True"}]}}
+
+GANGS: dict[str, tuple[PodGang, bool]] = {
+    "another gang of the name": (make.gang("train-0", {"train-0-worker": 2}, uid="another"), True),
+    "a gang that goes": (make.gang("train-0", {"train-0-worker": 2}, deleted=True), True),
+    "another minimum": (make.gang("train-0", {"train-0-worker": 1}), True),
+    "another priority": (make.gang("train-0", {"train-0-worker": 2}, priority="high"), True),
+    "another pod template": (
+        make.gang("train-0", {"train-0-worker": 2}, annotations={labels.GENERATION_HASH: "another"}),
+        True,
+    ),
+    "a gang that is started anew": (
+        make.gang("train-0", {"train-0-worker": 2}, annotations={labels.INCARNATION: "1"}),
+        True,
+    ),
+    "another scheduler": (
+        make.gang("train-0", {"train-0-worker": 2}, labels={labels.SCHEDULER_BACKEND: "kai"}),
+        True,
+    ),
+    "pods that are listed": (make.gang("train-0", [LISTING], generation=2), False),
+    "a label of somebody": (make.gang("train-0", {"train-0-worker": 2}, labels={"team": "a"}), False),
+    "how it stands": (
+        make.view(PodGang, {**make.gang_manifest("train-0", {"train-0-worker": 2}), **TOLD}),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("after", "want"), GANGS.values(), ids=GANGS)
+def test_cliques_are_woken_when_pods_must_be_made_otherwise(after: PodGang, want: bool) -> None:
+    assert gang_differs(GANG, after) is want

@@ -1,17 +1,19 @@
 """What a set creates, mends and removes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import msgspec
+import pytest
 
-from grove.api import labels
+from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.service import Service
 from grove.meta import Manifest, Object
 from grove.plan.changes import Change, Create, Delete, Patch
-from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children
+from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children, waiting_edits
 from grove.testing import make
 
 ROLES = {"leader": 1, "worker": 2}
@@ -140,7 +142,7 @@ def test_a_changed_template_reaches_the_clique_whole() -> None:
 def test_references_survive_a_change_of_the_gang() -> None:
     seen = grown(make.cliqueset("t", {"w": 1}))
     whole = _whole(seen.gangs["t-0"])
-    whole["spec"]["podgroups"][0]["podReferences"] = [{"namespace": "default", "name": "p"}]
+    whole["spec"]["podgroups"][0]["podReferences"] = [{"namespace": "default", "name": "p", "uid": "u"}]
     gang = make.view(PodGang, whole)
     prior = make.cliqueset("t", {"w": 1}, template={"priorityClassName": "high"}, generation=2)
     plan = plan_children(
@@ -209,12 +211,12 @@ def test_what_is_missing_is_created_in_order_and_what_is_too_much_goes_gangs_fir
     grown_to_three = grown(make.cliqueset("t", {"w": 1}, replicas=3))
     two = make.cliqueset("t", {"w": 1}, replicas=2, generation=2)
     gone = {"t-0", "t-1", "t-0-w", "t-1-w"}
-    kinds: tuple[Mapping[str, Object], ...] = (
+    found: tuple[Mapping[str, Object], ...] = (
         grown_to_three.services,
         grown_to_three.gangs,
         grown_to_three.cliques,
     )
-    left = [{name: child for name, child in found.items() if name not in gone} for found in kinds]
+    left = [{name: child for name, child in each.items() if name not in gone} for each in found]
     names = ("Service", "PodGang", "PodClique")
     plan = plan_children(observed(two, dict(zip(names, left, strict=True))), Settled())
     assert written(plan) == [
@@ -228,3 +230,168 @@ def test_what_is_missing_is_created_in_order_and_what_is_too_much_goes_gangs_fir
         "delete PodClique t-2-w",
         "delete Service t-2",
     ]
+
+
+# What was edited ----------------------------------------------------------------------------------
+
+
+def again(seen: Observed, cliqueset: PodCliqueSet, **facts: object) -> Observed:
+    """The same children, for the set as it is since it was edited."""
+    return replace(seen, cliqueset=cliqueset, **facts)  # type: ignore[arg-type]
+
+
+def patches(seen: Observed) -> dict[str, Manifest]:
+    plan = plan_children(seen, Settled())
+    return {change.key.name: change.patch for change in plan.changes if isinstance(change, Patch)}
+
+
+def roles(replicas: int, minimum: int | None = None) -> list[Manifest]:
+    role = make.template("w", replicas)
+    if minimum is not None:
+        role["spec"]["minAvailable"] = minimum
+    return [role]
+
+
+def test_replicas_of_a_template_reach_a_clique_that_nobody_scaled_since() -> None:
+    seen = grown(make.cliqueset("t", roles(2, minimum=1)))
+    edited = again(seen, make.cliqueset("t", roles(3, minimum=1), generation=2))
+    assert patches(edited)["t-0-w"] == {
+        "metadata": {"annotations": {labels.TEMPLATE_REPLICAS: "3"}},
+        "spec": {"replicas": 3},
+    }
+
+
+def test_replicas_of_a_template_reach_a_clique_that_somebody_scaled_before_the_edit() -> None:
+    seen = grown(make.cliqueset("t", roles(2, minimum=1)))
+    scaled = msgspec.structs.replace(
+        seen.cliques["t-0-w"], spec=msgspec.structs.replace(seen.cliques["t-0-w"].spec, replicas=7)
+    )
+    edited = again(seen, make.cliqueset("t", roles(3, minimum=1), generation=2), cliques={"t-0-w": scaled})
+    assert patches(edited)["t-0-w"]["spec"] == {"replicas": 3}
+
+
+def test_a_clique_from_before_replicas_were_remembered_keeps_its_own() -> None:
+    seen = grown(make.cliqueset("t", roles(2, minimum=1)))
+    whole = _whole(seen.cliques["t-0-w"])
+    del whole["metadata"]["annotations"][labels.TEMPLATE_REPLICAS]
+    old = {"t-0-w": make.view(PodClique, whole)}
+    edited = again(seen, make.cliqueset("t", roles(3, minimum=1), generation=2), cliques=old)
+    assert patches(edited)["t-0-w"] == {"metadata": {"annotations": {labels.TEMPLATE_REPLICAS: "3"}}}
+
+
+def test_a_minimum_that_was_left_out_does_not_move_when_replicas_are_edited() -> None:
+    seen = grown(make.cliqueset("t", roles(2)))
+    edited = again(seen, make.cliqueset("t", roles(5), generation=2))
+    changed = patches(edited)
+    assert changed["t-0-w"]["spec"] == {"replicas": 5}, "and minAvailable stays 2"
+    assert "t-0" not in changed, "the gang needs 2 pods, as before"
+
+
+def test_a_replica_that_comes_later_gets_the_minimum_that_was_decided_for_the_first() -> None:
+    seen = grown(make.cliqueset("t", roles(2)))
+    edited = again(seen, make.cliqueset("t", roles(5), replicas=2, generation=2), decided={"w": 2})
+    created = [
+        change.manifest for change in plan_children(edited, Settled()).changes if isinstance(change, Create)
+    ]
+    assert [(each["kind"], each["metadata"]["name"]) for each in created] == [
+        ("Service", "t-1"),
+        ("PodGang", "t-1"),
+        ("PodClique", "t-1-w"),
+    ]
+    assert created[1]["spec"]["podgroups"][0]["minReplicas"] == 2
+    assert created[2]["spec"]["minAvailable"] == 2
+    assert created[2]["spec"]["replicas"] == 5
+
+
+MINIMA: dict[str, tuple[dict[str, frozenset[str]], bool]] = {
+    "a gang without pods on nodes takes it at once": ({}, True),
+    "a gang with pods on nodes takes it where its scheduler can be told": (
+        {"t-0": frozenset({"minimum"})},
+        True,
+    ),
+    "a gang with pods on nodes keeps its own where its scheduler cannot": ({"t-0": frozenset()}, False),
+    "what another gang can be told does not matter": (
+        {"t-0": frozenset(), "t-9": frozenset({"minimum"})},
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("placed", "taken"), MINIMA.values(), ids=MINIMA)
+def test_an_edited_minimum(placed: dict[str, frozenset[str]], taken: bool) -> None:
+    seen = grown(make.cliqueset("t", roles(3, minimum=1)))
+    changed = patches(again(seen, make.cliqueset("t", roles(3, minimum=2), generation=2), placed=placed))
+    if not taken:
+        assert changed == {}, "gang and clique agree on the minimum, or no pod would be made"
+        return
+    assert changed["t-0-w"] == {"spec": {"minAvailable": 2}}
+    assert changed["t-0"]["spec"]["podgroups"][0]["minReplicas"] == 2
+
+
+def test_a_held_edit_is_written_when_the_gang_has_no_pods_on_nodes_any_more() -> None:
+    """Nothing about the set or its children changes then, only where pods are."""
+    seen = grown(make.cliqueset("t", roles(3, minimum=1)))
+    edited = make.cliqueset("t", roles(3, minimum=2), generation=2)
+    held = plan_children(again(seen, edited, placed={"t-0": frozenset()}), Settled())
+    assert written(held) == []
+    freed = plan_children(again(seen, edited, placed={}), held.settled)
+    assert written(freed) == ["patch PodGang t-0", "patch PodClique t-0-w"]
+
+
+def test_an_edited_priority_waits_where_the_scheduler_cannot_be_told() -> None:
+    seen = grown(make.cliqueset("t", {"w": 1}))
+    edited = make.cliqueset("t", {"w": 1}, template={"priorityClassName": "high"}, generation=2)
+    assert "t-0" not in patches(again(seen, edited, placed={"t-0": frozenset()}))
+    for placed in ({}, {"t-0": frozenset({"priority"})}):
+        assert patches(again(seen, edited, placed=placed))["t-0"] == {"spec": {"priorityClassName": "high"}}
+
+
+def test_a_role_that_is_scaled_to_none_is_not_waited_for_until_it_is_scaled_up_again() -> None:
+    cliqueset = make.cliqueset("t", ROLES)
+    seen = grown(cliqueset)
+
+    def workers(replicas: int) -> Observed:
+        clique = seen.cliques["t-0-worker"]
+        scaled = msgspec.structs.replace(clique, spec=msgspec.structs.replace(clique.spec, replicas=replicas))
+        return again(seen, cliqueset, cliques={**seen.cliques, "t-0-worker": scaled})
+
+    asleep = plan_children(workers(0), Settled())
+    (patch,) = (change for change in asleep.changes if isinstance(change, Patch))
+    assert (patch.key.name, patch.patch["spec"]["podgroups"][1]["minReplicas"]) == ("t-0", 0)
+    assert patch.patch["spec"]["podgroups"][0]["minReplicas"] == 1
+    assert written(plan_children(workers(2), asleep.settled)) == [], "its minimum is as it was"
+
+
+def test_another_pod_template_is_another_start_of_a_gang() -> None:
+    seen = grown(make.cliqueset("t", {"w": 1}))
+    changed = patches(again(seen, seen.cliqueset, templates="another"))
+    assert changed == {"t-0": {"metadata": {"annotations": {labels.GENERATION_HASH: "another"}}}}
+
+
+def test_a_child_of_an_earlier_set_of_the_name_is_waited_for() -> None:
+    cliqueset = make.cliqueset("t", {"w": 1})
+    taken = {kinds.GANGS: frozenset({"t-0"}), kinds.CLIQUES: frozenset({"t-0-w"})}
+    assert written(plan_children(replace(bare(cliqueset), taken=taken), Settled())) == ["create Service t-0"]
+    assert written(plan_children(bare(cliqueset), Settled())) == [
+        "create Service t-0",
+        "create PodGang t-0",
+        "create PodClique t-0-w",
+    ]
+
+
+def test_the_fields_that_wait_are_told_by_gang() -> None:
+    before = grown(make.cliqueset("t", roles(3, minimum=1), replicas=2))
+    edited = make.cliqueset(
+        "t", roles(3, minimum=2), replicas=2, template={"priorityClassName": "high"}, generation=2
+    )
+    placed = {"t-0": frozenset[str](), "t-1": frozenset({"minimum", "priority"})}
+    assert waiting_edits(again(before, edited, placed=placed)) == {
+        "t-0": ["spec.template.priorityClassName", "spec.template.cliques[0].spec.minAvailable"]
+    }
+    assert waiting_edits(again(before, edited)) == {}, "nothing is on nodes: everything takes effect at once"
+
+
+def test_nothing_waits_for_a_gang_that_goes() -> None:
+    before = grown(make.cliqueset("t", roles(3, minimum=1), replicas=2))
+    edited = make.cliqueset("t", roles(3, minimum=2), replicas=1, generation=2)
+    assert waiting_edits(again(before, edited, placed={"t-1": frozenset()})) == {}

@@ -9,7 +9,7 @@ from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.meta import Manifest
-from grove.plan.pods import NewPod, desired_pod, plan_pods
+from grove.plan.pods import NewPod, desired_pod, mislabelled, outdated, plan_pods
 from grove.testing import make
 
 MARKS = {
@@ -17,6 +17,7 @@ MARKS = {
     labels.SET_REPLICA_INDEX: "0",
     labels.POD_GANG: "train-0",
 }
+PRESENT, EARLIER = "bcdfghjklm", "nprstvwxyz"
 
 
 def clique(replicas: int = 3, **pod: object) -> PodClique:
@@ -30,7 +31,7 @@ def gang(*referenced: str) -> PodGang:
 
 
 def name_of(index: int, attempt: int = 0) -> str:
-    return names.pod("train-0-worker", clique().uid, index, attempt=attempt)
+    return names.pod("train-0-worker", f"{clique().uid}/{PRESENT}", index, attempt=attempt)
 
 
 def pod(index: int, attempt: int = 0, **fields: object) -> Pod:
@@ -76,23 +77,114 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_plan_pods(case: Case) -> None:
-    plan = plan_pods(clique(case.replicas), case.pods, gang=gang(*case.referenced))
+    plan = plan_pods(clique(case.replicas), case.pods, gang=gang(*case.referenced), revision=PRESENT)
     assert [(new.index, new.name) for new in plan.create] == case.create
     assert [each.name for each in plan.delete] == case.delete
 
 
 def test_the_same_plan_is_made_again_after_a_crash() -> None:
-    first = plan_pods(clique(5), [pod(1)], gang=gang())
-    assert plan_pods(clique(5), [pod(1)], gang=gang()) == first
+    first = plan_pods(clique(5), [pod(1)], gang=gang(), revision=PRESENT)
+    assert plan_pods(clique(5), [pod(1)], gang=gang(), revision=PRESENT) == first
 
 
 def test_a_recreated_clique_has_other_pods() -> None:
     again = make.clique("train-0-worker", 1, labels=MARKS, uid="another")
-    assert plan_pods(again, [], gang=gang()).create[0].name != name_of(0)
+    assert plan_pods(again, [], gang=gang(), revision=PRESENT).create[0].name != name_of(0)
+
+
+def test_a_gang_that_is_started_anew_has_other_pods() -> None:
+    """A name that comes back would be taken for the pod that had it, by schedulers and by the gang's list."""
+    earlier = {new.name for new in plan_pods(clique(5), [], gang=gang(), revision=EARLIER).create}
+    present = {new.name for new in plan_pods(clique(5), [], gang=gang(), revision=PRESENT).create}
+    assert len(earlier) == len(present) == 5
+    assert not earlier & present
+
+
+def test_a_pod_of_an_earlier_start_is_replaced_and_one_that_says_why_it_ended_is_kept() -> None:
+    pods = [pod(0, phase="Failed"), pod(1)]
+    plan = plan_pods(clique(2), pods, gang=gang(), revision=PRESENT, kept={name_of(0)}, outlived={name_of(1)})
+    assert [(new.index, new.name) for new in plan.create] == [(1, name_of(1, 1))]
+    assert [each.name for each in plan.delete] == [name_of(1)]
+
+
+OUTDATED = {
+    "a pod that waits in the present start is not": (
+        pod(0, annotations={labels.GANG_REVISION: PRESENT}),
+        False,
+    ),
+    "a pod that waits in an earlier start is": (pod(0, annotations={labels.GANG_REVISION: EARLIER}), True),
+    "a pod that waits behind its gate in an earlier start is": (
+        pod(0, gates=["grove.io/podgang"], annotations={labels.GANG_REVISION: EARLIER}),
+        True,
+    ),
+    "a waiting pod from which somebody took the revision is": (pod(0), True),
+    "a pod on a node stays, whatever it was made for": (
+        pod(0, node="n1", annotations={labels.GANG_REVISION: EARLIER}),
+        False,
+    ),
+    "a pod that is going is gone soon anyway": (
+        pod(0, deleted=True, annotations={labels.GANG_REVISION: EARLIER}),
+        False,
+    ),
+    "a pod that ended is somebody else's question": (
+        pod(0, phase="Failed", annotations={labels.GANG_REVISION: EARLIER}),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("each", "want"), OUTDATED.values(), ids=OUTDATED)
+def test_outdated(each: Pod, want: bool) -> None:
+    assert outdated([each], PRESENT) == ({each.name} if want else set())
+
+
+WHOLE = {**MARKS, labels.POD_CLIQUE: "train-0-worker", labels.POD_INDEX: "1"}
+
+
+def labelled(marks: dict[str, str], *, hostname: str = "train-0-worker-1", deleted: bool = False) -> Pod:
+    """The pod at index 1 with these labels and no others."""
+    manifest = make.pod_manifest("train-0-worker", 1, deleted=deleted)
+    manifest["metadata"]["labels"] = marks
+    manifest["spec"]["hostname"] = hostname
+    return make.view(Pod, manifest)
+
+
+def without(key: str) -> dict[str, str]:
+    return {each: value for each, value in WHOLE.items() if each != key}
+
+
+MISLABELLED: dict[str, tuple[Pod, dict[str, str]]] = {
+    "a pod with all of its labels needs nothing": (labelled(WHOLE), {}),
+    "labels of others are not looked at": (labelled({**WHOLE, "team": "a"}), {}),
+    "a pod without any label gets all of them": (labelled({}), WHOLE),
+    "a pod that was labelled into another gang comes back": (
+        labelled({**WHOLE, labels.POD_GANG: "other-0"}),
+        {labels.POD_GANG: "train-0"},
+    ),
+    "a pod that was labelled into another clique comes back": (
+        labelled({**WHOLE, labels.POD_CLIQUE: "train-0-leader"}),
+        {labels.POD_CLIQUE: "train-0-worker"},
+    ),
+    "the index follows from the hostname, which nobody can change": (
+        labelled({**WHOLE, labels.POD_INDEX: "7"}),
+        {labels.POD_INDEX: "1"},
+    ),
+    "where the hostname tells nothing the index stays": (
+        labelled({**WHOLE, labels.POD_INDEX: "7"}, hostname="theirs"),
+        {},
+    ),
+    "a pod that is going is left alone": (labelled({}, deleted=True), {}),
+    **{f"a pod without {key} gets it back": (labelled(without(key)), {key: WHOLE[key]}) for key in WHOLE},
+}
+
+
+@pytest.mark.parametrize(("each", "lost"), MISLABELLED.values(), ids=MISLABELLED)
+def test_mislabelled(each: Pod, lost: dict[str, str]) -> None:
+    assert list(mislabelled(clique(), [each])) == ([(each, lost)] if lost else [])
 
 
 def spec_of(**fields: object) -> Manifest:
-    manifest: Manifest = desired_pod(clique(**fields), NewPod(2, "train-0-worker-abcde"))  # type: ignore[arg-type]
+    manifest: Manifest = desired_pod(clique(**fields), NewPod(2, "train-0-worker-abcde"), PRESENT)  # type: ignore[arg-type]
     spec: Manifest = manifest["spec"]
     return spec
 
@@ -130,9 +222,21 @@ def test_init_containers_learn_their_place_too_and_keep_their_order() -> None:
 
 
 def test_a_pod_points_back_to_clique_and_gang() -> None:
-    manifest = desired_pod(clique(), NewPod(2, "train-0-worker-abcde"))
+    manifest = desired_pod(clique(), NewPod(2, "train-0-worker-abcde"), PRESENT)
     metadata = manifest["metadata"]
     assert metadata["labels"][labels.POD_CLIQUE] == "train-0-worker"
     assert metadata["labels"][labels.POD_GANG] == "train-0"
     assert metadata["labels"][labels.POD_INDEX] == "2"
     assert metadata["ownerReferences"][0]["uid"] == clique().uid
+
+
+def test_a_pod_says_which_start_of_its_gang_it_was_made_for() -> None:
+    manifest = desired_pod(clique(), NewPod(0, "train-0-worker-abcde"), PRESENT)
+    assert manifest["metadata"]["annotations"][labels.GANG_REVISION] == PRESENT
+
+
+def test_annotations_of_the_clique_reach_its_pods_but_for_what_only_the_clique_means() -> None:
+    marks = {"team": "a", labels.TEMPLATE_REPLICAS: "3"}
+    annotated = make.clique("train-0-worker", 3, labels=MARKS, annotations=marks)
+    manifest = desired_pod(annotated, NewPod(0, "train-0-worker-abcde"), PRESENT)
+    assert manifest["metadata"]["annotations"] == {"team": "a", labels.GANG_REVISION: PRESENT}

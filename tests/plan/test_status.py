@@ -7,10 +7,11 @@ import pytest
 
 from grove.api import conditions, labels
 from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.errors import FieldError
-from grove.meta import Manifest
+from grove.meta import Condition, Manifest
 from grove.plan.clique_status import desired_clique_status
 from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status
 from grove.plan.gang_status import GangFacts, desired_gang_status
@@ -30,8 +31,11 @@ def told(status: Manifest) -> dict[str, str]:
     return {condition["type"]: condition["status"] for condition in status["conditions"]}
 
 
-def gang_with(status: Manifest) -> PodGang:
-    return make.view(PodGang, {**make.gang_manifest("train-0", {CLIQUE: 2}), "status": status})
+def gang_with(status: Manifest, *, listed: int = 2) -> PodGang:
+    group = make.podgroup(CLIQUE, 2)
+    names = [f"p{number}" for number in range(listed)]
+    group["podReferences"] = [{"namespace": "default", "name": name, "uid": name} for name in names]
+    return make.view(PodGang, {**make.gang_manifest("train-0", [group]), "status": status})
 
 
 @dataclass(frozen=True)
@@ -107,10 +111,37 @@ def test_a_gang_that_lost_its_pods_is_unhealthy_until_it_is_placed_again() -> No
     assert "Unhealthy" not in told(back)
 
 
-def test_initialized_never_goes_back() -> None:
-    before = {"conditions": [{"type": "Initialized", "status": "True"}]}
-    status = desired_gang_status(gang_with(before), GangFacts([], {CLIQUE: 2}, initialized=False), now=NOW)
+RAN = {
+    "conditions": [
+        {"type": "Scheduled", "status": "True"},
+        {"type": "Initialized", "status": "True"},
+        {"type": "Unhealthy", "status": "True"},
+    ]
+}
+
+
+def test_initialized_stays_while_the_gang_lists_pods_although_some_are_lost() -> None:
+    status = desired_gang_status(gang_with(RAN), GangFacts([], {CLIQUE: 2}, initialized=False), now=NOW)
     assert told(status)["Initialized"] == "True"
+
+
+def test_a_gang_that_is_started_anew_is_not_initialized_nor_unhealthy_any_more() -> None:
+    """Its list was emptied in the same look: what is seen still names the pods of the start before."""
+    facts = GangFacts([], {CLIQUE: 2}, initialized=False, anew=True)
+    status = desired_gang_status(gang_with(RAN), facts, now=NOW)
+    assert told(status) == {"Initialized": "False", "Scheduled": "False", "Ready": "False"}
+    assert message_of(status, "Initialized") == "0 of 2 pods exist"
+
+
+def test_a_gang_that_lists_nothing_has_lost_nothing_and_is_not_initialized() -> None:
+    facts = GangFacts(pods(gated=1), {CLIQUE: 2}, initialized=False)
+    status = desired_gang_status(gang_with(RAN, listed=0), facts, now=NOW)
+    assert told(status) == {"Initialized": "False", "Scheduled": "False", "Ready": "False"}
+
+
+def test_a_gang_whose_new_pods_are_listed_is_initialized_again() -> None:
+    facts = GangFacts(pods(gated=2), {CLIQUE: 2}, initialized=True)
+    assert told(desired_gang_status(gang_with({}, listed=0), facts, now=NOW))["Initialized"] == "True"
 
 
 def test_a_transition_time_moves_only_when_the_status_does() -> None:
@@ -229,6 +260,17 @@ def test_a_refused_set_names_the_field() -> None:
     status = desired_cliqueset_status(make.cliqueset("t"), SetFacts({}, {}, refused=[error]), now=NOW)
     assert told(status)[conditions.ACCEPTED] == "False"
     assert message_of(status, conditions.ACCEPTED) == "spec.template.cliques[0].name: too long"
+
+
+def test_a_set_says_what_was_edited_and_waits_until_it_does_not() -> None:
+    waiting = Condition(
+        type=conditions.EDIT_PENDING, status="True", reason="PodsStillPlaced", message="priority waits"
+    )
+    status = desired_cliqueset_status(make.cliqueset("t"), SetFacts({}, {}, pending=waiting), now=NOW)
+    assert message_of(status, conditions.EDIT_PENDING) == "priority waits"
+    told_before = make.view(PodCliqueSet, {**make.cliqueset_manifest("t"), "status": status})
+    after = desired_cliqueset_status(told_before, SetFacts({}, {}), now=LATER)
+    assert conditions.EDIT_PENDING not in told(after)
 
 
 def test_a_reason_that_is_no_name_does_not_cost_the_status() -> None:

@@ -220,6 +220,24 @@ async def scheduler_objects(world: World, stage: Stage) -> list[Manifest]:
     return [item for each in stage.objects for item in await world.all(each)]
 
 
+def base_name(obj: Manifest) -> str:
+    """The name of a scheduler object without the revision of its gang, which is the end of it."""
+    base, _, revision = str(obj["metadata"]["name"]).rpartition("-")
+    assert len(revision) == 10, f"{obj['metadata']['name']} does not end in a revision"
+    return base
+
+
+async def object_of(world: World, resource: Resource, base: str) -> Manifest:
+    """The one object with this name before its revision; fails when there is none, or that of an earlier start."""
+    (found,) = [each for each in await world.all(resource) if base_name(each) == base]
+    return found
+
+
+def revision_of(pod: Manifest) -> str:
+    """The start of its gang that a pod was made for."""
+    return str(pod["metadata"]["annotations"][labels.GANG_REVISION])
+
+
 def owner_of(obj: Manifest) -> tuple[str, str, str]:
     """Kind, name and UID of the controlling owner."""
     owner = next(each for each in obj["metadata"]["ownerReferences"] if each.get("controller"))

@@ -14,8 +14,10 @@ from tests.scenarios.stories import (
     STAGES,
     History,
     Seen,
+    base_name,
     gates_of,
     gpu_role,
+    object_of,
     pass_time,
     rack_binding,
     reasons_about,
@@ -56,7 +58,14 @@ def placed(pods: list[Manifest]) -> dict[str, str]:
 
 async def minima(world: World) -> dict[str, int]:
     found = await world.all(KOORDINATOR_PODGROUPS)
-    return {each["metadata"]["name"]: each["spec"]["minMember"] for each in found}
+    wanted = {base_name(each): each["spec"]["minMember"] for each in found}
+    assert len(wanted) == len(found), "a PodGroup of an earlier start is left"
+    return wanted
+
+
+async def delete_podgroup(world: World, base: str) -> None:
+    name = (await object_of(world, KOORDINATOR_PODGROUPS, base))["metadata"]["name"]
+    await world.user.delete(KOORDINATOR_PODGROUPS, Key("default", name))
 
 
 def test_no_podgroup_can_be_satisfied_before_the_last_gate_is_open() -> None:
@@ -82,7 +91,7 @@ def opening(history: History, name: str) -> Seen:
 
 
 def changed(seen: list[Seen], name: str) -> int:
-    return min(each.version for each in seen if each.name == name)
+    return min(each.version for each in seen if base_name(each.object) == name)
 
 
 def test_roles_are_held_to_their_own_minimum() -> None:
@@ -203,7 +212,7 @@ def test_podgroups_that_are_deleted_under_a_running_gang_come_back_and_a_lost_po
         await world.settle()
         before = placed(await world.pods())
         for name in ("train-0-leader", "train-0-worker"):
-            await world.user.delete(KOORDINATOR_PODGROUPS, Key("default", name))
+            await delete_podgroup(world, name)
         await world.settle()
         assert await minima(world) == {"train-0-leader": 1, "train-0-worker": 2}
         assert "Repaired" in await reasons_about(world, "PodGang", "train-0")
@@ -222,7 +231,7 @@ def test_pods_that_came_while_the_podgroup_was_gone_are_placed_too() -> None:
         await until_running(world, "train-0")
         await world.settle()
         async with without_operator(world):
-            await world.user.delete(KOORDINATOR_PODGROUPS, Key("default", "train-0-worker"))
+            await delete_podgroup(world, "train-0-worker")
         # Two at once: a minimum that is lowered wakes one pod only.
         for pod in (await world.pods())[:2]:
             await world.user.delete(kinds.PODS, pod_key(pod), grace_seconds=0)
@@ -251,7 +260,7 @@ def test_podgroups_that_are_deleted_under_a_waiting_gang_come_back_and_it_runs_w
         before = {pod["metadata"]["uid"] for pod in await world.pods()}
         async with History(world, kinds.PODS, KOORDINATOR_PODGROUPS) as history:
             for role in gone:
-                await world.user.delete(KOORDINATOR_PODGROUPS, Key("default", f"train-0-{role}"))
+                await delete_podgroup(world, f"train-0-{role}")
             await world.settle()
         assert history.first("PodGroup", lambda each: each["spec"]["minMember"] == SENTINEL)
         assert placed(await world.pods()) == {}
@@ -275,7 +284,7 @@ def test_while_koordinator_does_not_run_a_podgroup_that_came_back_waits_for_it()
         await world.apply(STAGE.cliqueset(cliques={"worker": 2}))
         await until_reason(world, "train-0", "Scheduled", "WaitingForScheduler")
         await world.settle()
-        await world.user.delete(KOORDINATOR_PODGROUPS, Key("default", "train-0-worker"))
+        await delete_podgroup(world, "train-0-worker")
         await world.settle()
         assert await minima(world) == {"train-0-worker": SENTINEL}
         told = await world.condition("train-0", "Scheduled")
@@ -293,10 +302,11 @@ def test_a_minimum_edited_by_hand_is_put_back() -> None:
         await world.apply(STAGE.cliqueset(cliques={"worker": 3}))
         await until_running(world, "train-0")
         await world.settle()
+        name = (await object_of(world, KOORDINATOR_PODGROUPS, "train-0-worker"))["metadata"]["name"]
         edited: Manifest = {
             "apiVersion": KOORDINATOR_PODGROUPS.api_version,
             "kind": "PodGroup",
-            "metadata": {"name": "train-0-worker", "namespace": "default"},
+            "metadata": {"name": name, "namespace": "default"},
             "spec": {"minMember": 1},
         }
         await world.user.apply(KOORDINATOR_PODGROUPS, edited, field_manager="kubectl-edit", force=True)

@@ -270,7 +270,8 @@ def test_on_kai_pods_are_born_linked_to_the_subgroup_named_like_their_clique() -
             await world.apply(stage.cliqueset(cliques=ROLES))
             await until_running(world, "train-0")
         (group,) = await scheduler_objects(world, stage)
-        assert group["metadata"]["name"] == f"pg-train-0-{uid_of(await world.gang('train-0'))}"
+        revisions = {pod["metadata"]["annotations"][labels.GANG_REVISION] for pod in await world.pods()}
+        assert {group["metadata"]["name"]} == {f"pg-train-0-{each}" for each in revisions}
         assert group["spec"]["minMember"] == 4
         assert group["spec"]["queue"] == "default-queue"
         subgroups = {each["name"]: each["minMember"] for each in group["spec"]["subGroups"]}

@@ -4,12 +4,15 @@ import pytest
 from tests.scenarios.stories import (
     RACK,
     STAGES,
+    base_name,
     everything_of,
     gpu_role,
+    object_of,
     pass_time,
     rack_binding,
     reasons_about,
     refusal,
+    uid_of,
     until_reason,
     until_running,
 )
@@ -42,9 +45,7 @@ async def bound(world: World, role: str = "") -> dict[str, str]:
 
 
 async def podgroup(world: World, name: str = "train-0") -> Manifest:
-    found = await world.get(PODGROUPS, name)
-    assert found is not None
-    return found
+    return await object_of(world, PODGROUPS, name)
 
 
 async def racks(world: World) -> set[str]:
@@ -67,7 +68,8 @@ def test_a_gang_that_fits_is_bound_whole_and_its_podgroup_ends_running() -> None
         assert status["phase"] == "Running"
         assert [each["type"] for each in status["conditions"]][-1] == "Scheduled"
         # Volcano warns about a gang that it has just placed; ours says nothing of the kind.
-        assert "Unschedulable" in await reasons_about(world, "PodGroup", "train-0")
+        told = await reasons_about(world, "PodGroup", (await podgroup(world))["metadata"]["name"])
+        assert "Unschedulable" in told
         assert "Unschedulable" not in await reasons_about(world, "PodGang", "train-0")
 
     run_world(story, STAGE.options)
@@ -348,7 +350,7 @@ def test_scaling_out_adds_gangs_and_scaling_in_takes_them_with_their_podgroups()
         await until_running(world, "train-0")
         await world.scale("train", 3)
         await until_running(world, "train-0", "train-1", "train-2")
-        assert sorted(each["metadata"]["name"] for each in await world.all(PODGROUPS)) == [
+        assert sorted(base_name(each) for each in await world.all(PODGROUPS)) == [
             "train-0",
             "train-1",
             "train-2",
@@ -383,14 +385,17 @@ def test_a_podgroup_edited_or_deleted_by_hand_is_put_back_and_keeps_volcanos_sta
         await world.apply(train())
         await until_running(world, "train-0")
         await world.settle()
-        wanted = (await podgroup(world))["spec"]
-        await edit(world, PODGROUPS, "train-0", {"spec": {"minMember": 1, "subGroupPolicy": []}})
+        before = await podgroup(world)
+        wanted, name = before["spec"], before["metadata"]["name"]
+        await edit(world, PODGROUPS, name, {"spec": {"minMember": 1, "subGroupPolicy": []}})
         await world.settle()
         assert (await podgroup(world))["spec"] == wanted
         assert (await podgroup(world))["status"]["phase"] == "Running"
-        await world.user.delete(PODGROUPS, Key("default", "train-0"))
+        await world.user.delete(PODGROUPS, Key("default", name))
         await world.settle()
-        assert (await podgroup(world))["spec"] == wanted
+        again = await podgroup(world)
+        assert (again["spec"], again["metadata"]["name"]) == (wanted, name)
+        assert uid_of(again) != uid_of(before)
         assert "Repaired" in await reasons_about(world, "PodGang", "train-0")
         assert await world.phase("train-0") == "Running"
 

@@ -1,4 +1,4 @@
-"""What is particular about YuniKorn: placeholders, attempts that end for good, queues that may be missing."""
+"""What is particular about YuniKorn: placeholders, starts that end for good, queues that may be missing."""
 
 import asyncio
 from dataclasses import replace
@@ -12,12 +12,13 @@ from tests.scenarios.stories import (
     gpu_role,
     key,
     pass_time,
+    revision_of,
     until_gone,
     until_reason,
     until_running,
 )
 
-from grove.api import kinds
+from grove.api import kinds, labels
 from grove.api.config import load
 from grove.embedded.actors.schedulers.yunikorn_install import configuration
 from grove.embedded.faults import Fault
@@ -56,9 +57,18 @@ async def places(world: World) -> list[Manifest]:
 
 
 async def applications(world: World) -> set[str]:
-    """The applications that living pods are part of, by the end of their ids: the number of the attempt."""
+    """The applications that living pods are part of; each is named like the gang and one start of it."""
     pods = [pod for pod in await world.pods() if pod["status"].get("phase") != "Failed"]
-    return {pod["metadata"]["labels"][APPLICATION].rpartition("-")[2] for pod in pods}
+    found = {pod["metadata"]["labels"][APPLICATION] for pod in pods}
+    assert found == {f"{pod['metadata']['labels'][labels.POD_GANG]}-{revision_of(pod)}" for pod in pods}
+    return found
+
+
+async def restarts(world: World) -> int:
+    """How many times the gang was started anew."""
+    gang = await world.gang("train-0")
+    assert gang is not None
+    return int((gang["metadata"].get("annotations") or {}).get(labels.INCARNATION, "0"))
 
 
 async def bound(world: World) -> int:
@@ -117,12 +127,14 @@ def test_deleting_a_set_that_waits_takes_its_placeholders_along() -> None:
     run_world(story, STAGE.options)
 
 
-# Attempts -----------------------------------------------------------------------------------------
+# Starts -------------------------------------------------------------------------------------------
 
 
 def test_a_gang_that_yunikorn_gave_up_says_so_and_is_tried_anew_as_another_application() -> None:
     async def story(world: World) -> None:
         await world.apply(crowded())
+        await until_reason(world, "train-0", "Scheduled", "Unschedulable")
+        first = await applications(world)
         told = await until_reason(world, "train-0", "Scheduled", "ResourceReservationTimeout", seconds=120)
         assert told["message"] == (
             "0 of 5 pods placed; YuniKorn gave up: Scheduling has timed out due to insufficient resources. "
@@ -130,13 +142,15 @@ def test_a_gang_that_yunikorn_gave_up_says_so_and_is_tried_anew_as_another_appli
         )
         await until_reason(world, "train-0", "Scheduled", "Unschedulable")
         assert (await world.condition("train-0", "Scheduled"))["message"].endswith("; this is attempt 2.")
-        assert await applications(world) == {"1"}
+        second = await applications(world)
+        assert (len(first), len(second), await restarts(world)) == (1, 1, 1)
+        assert first.isdisjoint(second)
         assert len(await world.pods()) == 5
         told_about = [each["reason"] for each in await events_about(world, "PodGang", "train-0")]
         assert "ResourceReservationTimeout" in told_about
         await world.add_node("more")
         await until_running(world, "train-0")
-        assert len(await applications(world)) == 1
+        assert await applications(world) == second
         assert await bound(world) == 5
 
     run_world(story, given("placeholderTimeoutSeconds: 30"))
@@ -162,9 +176,7 @@ def test_a_gang_that_is_rejected_again_and_again_is_tried_ever_less_often() -> N
         told = await until_reason(world, "train-0", "Scheduled", "ApplicationRejected")
         assert "queue root.small cannot fit application train-0-" in told["message"]
         await pass_time(600)
-        gang = await world.gang("train-0")
-        assert gang is not None
-        assert 5 <= int(gang["metadata"]["annotations"]["grove.io/incarnation"]) <= 9
+        assert 5 <= await restarts(world) <= 9
         assert (await world.condition("train-0", "Scheduled"))["reason"] == "ApplicationRejected"
         await set_queues(world, "{name: small}")
         await until_running(world, "train-0", seconds=400)
@@ -178,10 +190,13 @@ def test_a_gang_that_loses_the_pod_behind_its_placeholders_starts_again_as_a_who
     async def story(world: World) -> None:
         await world.apply(crowded())
         await until_reason(world, "train-0", "Scheduled", "Unschedulable")
+        first = await applications(world)
         (owner,) = {each["metadata"]["ownerReferences"][0]["name"] for each in await places(world)}
         await world.user.delete(kinds.PODS, key(owner))
         await world.settle()
-        assert await applications(world) == {"1"}
+        second = await applications(world)
+        assert (len(first), len(second), await restarts(world)) == (1, 1, 1)
+        assert first.isdisjoint(second)
         assert len(await places(world)) == 5
         await world.add_node("more")
         await until_running(world, "train-0")
@@ -208,11 +223,12 @@ def test_a_pod_lost_by_a_running_gang_comes_back_in_the_same_application() -> No
     async def story(world: World) -> None:
         await world.apply(crowded(3))
         await until_running(world, "train-0")
-        first = (await world.pods())[0]["metadata"]
+        application, first = await applications(world), (await world.pods())[0]["metadata"]
         await world.user.delete(kinds.PODS, key(first["name"]))
         await world.settle()
         await until_running(world, "train-0")
-        assert await applications(world) == {"0"}
+        assert await applications(world) == application
+        assert (len(application), await restarts(world)) == (1, 0)
         assert first["uid"] not in {pod["metadata"]["uid"] for pod in await world.pods()}
 
     run_world(story, STAGE.options)
@@ -224,18 +240,21 @@ def test_a_gang_whose_pods_all_went_starts_as_a_gang_again() -> None:
     async def story(world: World) -> None:
         await world.apply(crowded(4))
         await until_running(world, "train-0")
+        first = await applications(world)
         for pod in await world.pods():
             await world.user.delete(kinds.PODS, key(pod["metadata"]["name"]))
         await world.settle()
         await until_running(world, "train-0")
-        assert await applications(world) == {"1"}
+        second = await applications(world)
+        assert (len(first), len(second), await restarts(world)) == (1, 1, 1)
+        assert first.isdisjoint(second)
         assert await bound(world) == 4
 
     run_world(story, STAGE.options)
 
 
 @pytest.mark.parametrize("moment", [29.9, 30.05, 30.2, 30.6, 31.0])
-def test_an_operator_that_dies_while_an_attempt_ends_finishes_the_change(moment: float) -> None:
+def test_an_operator_that_dies_while_a_start_ends_finishes_the_change(moment: float) -> None:
     async def story(world: World) -> None:
         await world.apply(crowded())
         await asyncio.sleep(moment)
@@ -254,7 +273,7 @@ def test_an_operator_that_dies_while_an_attempt_ends_finishes_the_change(moment:
 
 @pytest.mark.parametrize("reached", [False, True], ids=["before it took effect", "after it took effect"])
 @pytest.mark.parametrize("number", range(12, 60, 3))
-def test_dying_at_a_write_between_two_attempts_changes_nothing_in_the_end(number: int, reached: bool) -> None:
+def test_dying_at_a_write_between_two_starts_changes_nothing_in_the_end(number: int, reached: bool) -> None:
     async def story(world: World) -> None:
         guard = Guard(world.cluster)
         world.cluster.faults.add(
@@ -310,12 +329,14 @@ def test_gates_that_stay_closed_longer_than_the_timeout_cost_the_gang_nothing() 
         await world.apply(crowded(queue="root.research"))
         await world.settle()
         assert len(await world.pods()) == 5
+        first = await applications(world)
         await pass_time(600)
         await set_queues(world, "{name: research}")
         await until_reason(world, "train-0", "Scheduled", "Unschedulable")
         await pass_time(30)
         assert await bound(world) == 0
-        assert await applications(world) == {"0"}
+        assert await applications(world) == first
+        assert (len(first), await restarts(world)) == (1, 0)
         await world.add_node("more")
         await until_running(world, "train-0")
 
@@ -345,9 +366,11 @@ def test_pods_above_the_minimum_follow_one_by_one() -> None:
         await until_running(world, "train-0")
         await world.settle()
         assert await bound(world) == 4
+        first = await applications(world)
         await world.add_node("more")
         await world.settle()
         assert await bound(world) == 5
-        assert await applications(world) == {"0"}
+        assert await applications(world) == first
+        assert (len(first), await restarts(world)) == (1, 0)
 
     run_world(story, STAGE.options)

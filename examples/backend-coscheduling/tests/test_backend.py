@@ -1,4 +1,4 @@
-"""What is special about coscheduling: its configuration, and who is held back."""
+"""What is special about coscheduling: its configuration, its names, and what it cannot say."""
 
 import pytest
 from grove.backends.base import Capability, Context, Fidelity
@@ -7,7 +7,7 @@ from grove.testing import make
 from grove.testing.clusters import serving
 
 from grove_coscheduling import Backend
-from grove_coscheduling.backend import PODGROUPS
+from grove_coscheduling.backend import POD_GROUP_LABEL, PODGROUPS
 
 CLUSTER = serving(PODGROUPS)
 GANG = make.gang("train-0", {"train-0-leader": 1, "train-0-worker": 3})
@@ -35,14 +35,18 @@ def test_a_required_rack_is_refused() -> None:
         Backend().translate(make.gang("train-0", required="example.com/rack"), Context(CLUSTER))
 
 
-def test_pods_beyond_the_minimum_wait_until_the_gang_is_placed() -> None:
-    backend = Backend()
-    spare = make.pod("train-0-worker", 3, gang=GANG)
-    assert [backend.holds_back(make.pod("train-0-worker", index), GANG) for index in range(3)] == [False] * 3
-    assert backend.holds_back(spare, GANG)
-    manifest = make.gang_manifest("train-0", {"train-0-leader": 1, "train-0-worker": 3})
-    placed = {
-        **manifest,
-        "status": {"phase": "Running", "conditions": [{"type": "Scheduled", "status": "True"}]},
-    }
-    assert not backend.holds_back(spare, make.view(type(GANG), placed))
+@pytest.mark.parametrize(
+    "name", ["train-0", "a-name-of-a-set-that-leaves-no-room-for-anything-else-in-a-label-0"]
+)
+def test_every_start_of_a_gang_has_a_pod_group_of_its_own_and_its_pods_name_it(name: str) -> None:
+    gang = make.gang(name, {"train-0-leader": 1, "train-0-worker": 3})
+    made = []
+    for revision in ("bcdfghjklm", "nprstvwxyz"):
+        context = Context(CLUSTER, revision=revision)
+        (podgroup,) = Backend().translate(gang, context).manifests
+        pod = Backend().prepare_pod(make.pod_manifest("train-0-worker", 0, gang=gang), gang, context)
+        assert pod["metadata"]["labels"][POD_GROUP_LABEL] == podgroup["metadata"]["name"]
+        assert podgroup["metadata"]["name"].endswith(f"-{revision}")
+        assert len(podgroup["metadata"]["name"]) <= 63
+        made.append(podgroup["metadata"]["name"])
+    assert len(set(made)) == 2

@@ -68,6 +68,25 @@ def test_a_gang_that_fits_runs_and_its_spare_pods_follow() -> None:
     run(story, gpus=8)
 
 
+def test_spare_pods_wait_until_the_others_are_placed_and_do_not_take_their_room() -> None:
+    async def story(world: World) -> None:
+        await world.apply(training(workers=5))
+
+        async def running() -> bool:
+            return await world.phase("train-0") == "Running"
+
+        await world.until(running, "the gang runs")
+        placed = [pod["spec"]["hostname"] for pod in await world.pods() if pod["spec"].get("nodeName")]
+        assert sorted(placed) == [
+            "train-0-leader-0",
+            "train-0-worker-0",
+            "train-0-worker-1",
+            "train-0-worker-2",
+        ]
+
+    run(story, gpus=4)
+
+
 def test_a_gang_that_is_one_short_has_no_pod_placed_says_why_and_runs_once_there_is_room() -> None:
     async def story(world: World) -> None:
         await world.apply(training(workers=3))

@@ -16,11 +16,13 @@ OWNERSHIP_CONFLICT: Final = "OwnershipConflict"
 GANG_GUARANTEE: Final = "GangGuarantee"
 TRANSLATION_LOSS: Final = "TranslationLoss"
 BACKEND_CHANGE_PENDING: Final = "BackendChangePending"
+STRAY_PODS: Final = "StrayPods"
 
 # Types: PodCliqueSet ------------------------------------------------------------------------------
 ACCEPTED: Final = "Accepted"
 AVAILABLE: Final = "Available"
 TOPOLOGY_LEVELS_UNAVAILABLE: Final = "TopologyLevelsUnavailable"
+EDIT_PENDING: Final = "EditPending"
 
 # Types: PodClique and PodCliqueScalingGroup -------------------------------------------------------
 CLIQUE_SCHEDULED: Final = "PodCliqueScheduled"
@@ -41,6 +43,10 @@ SCHEDULER_ERROR: Final = "SchedulerError"
 UNSCHEDULABLE: Final = "Unschedulable"
 PRECONDITION_MISSING: Final = "PreconditionMissing"
 SYNC_FAILED: Final = "SyncFailed"
+STEPPED_BACK: Final = "SteppedBack"
+POD_CREATE_FAILED: Final = "PodCreateFailed"
+SCALED_TO_ZERO: Final = "ScaledToZero"
+NO_OWNER: Final = "NoOwner"
 SCALED_BELOW_MINIMUM: Final = "ScaledBelowMinimum"
 ALL_PODS_READY: Final = "AllPodsReady"
 PODS_NOT_READY: Final = "PodsNotReady"
@@ -106,6 +112,9 @@ TABLE: Final[tuple[Entry, ...]] = (
             UNSCHEDULABLE,
             SCHEDULER_ERROR,
             SCALED_BELOW_MINIMUM,
+            SCALED_TO_ZERO,
+            POD_CREATE_FAILED,
+            STEPPED_BACK,
             PRECONDITION_MISSING,
             SYNC_FAILED,
             BACKEND_NOT_ENABLED,
@@ -143,6 +152,18 @@ TABLE: Final[tuple[Entry, ...]] = (
         "PodGang",
         BACKEND_CHANGE_PENDING,
         "The set asks for another scheduler than placed the gang, which moves once its pods are gone.",
+        (PODS_STILL_PLACED,),
+    ),
+    Entry(
+        "PodGang",
+        STRAY_PODS,
+        "Pods carry the labels of the gang and belong to no clique; they are neither counted nor deleted.",
+        (NO_OWNER,),
+    ),
+    Entry(
+        "PodCliqueSet",
+        EDIT_PENDING,
+        "Something that was edited takes effect only when a gang is placed anew; the message says how.",
         (PODS_STILL_PLACED,),
     ),
     Entry(

@@ -31,6 +31,12 @@ class NamespacedName(View):
     name: Annotated[str, says("Its name.", required=True)] = ""
 
 
+class PodReference(NamespacedName):
+    """One pod of a gang; a later pod of the same name is another one."""
+
+    uid: Annotated[str, says("Its UID; empty in references that somebody else wrote.")] = ""
+
+
 class GangPack(View):
     """A pack constraint in node label keys, ready for a scheduler."""
 
@@ -57,7 +63,7 @@ class PodGroup(View):
 
     name: Annotated[str, says("The clique's name.", required=True)]
     pod_references: Annotated[
-        tuple[NamespacedName, ...],
+        tuple[PodReference, ...],
         says("Its pods; empty until all of them exist.", required=True, list_type="atomic"),
     ] = ()
     min_replicas: Annotated[Int32, says("Pods that must be placed together.", required=True, minimum=0)] = 0

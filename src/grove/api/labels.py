@@ -39,8 +39,17 @@ RECONCILE_TRIGGER: Final = "grove.io/reconcile-trigger"
 TOPOLOGY_NAME: Final = "grove.io/topology-name"
 #: On a gang: a process of its own (grove backend run) acts on it, and the operator does not.
 EXTERNAL_BACKEND: Final = "grove.io/external-backend"
-#: On a gang whose scheduler needs a new name for each attempt: how many attempts there were before this one.
+#: On a gang: how many times it was started anew since it was created.
 INCARNATION: Final = "grove.io/incarnation"
+#: On a gang: the hash of the set's pod templates from which its pods are made.
+GENERATION_HASH: Final = "grove.io/generation-hash"
+#: On a pod: the revision of its gang that it was made for; see `api.revision`.
+GANG_REVISION: Final = "grove.io/gang-revision"
+#: On a clique: the replicas of its template when they were last applied to it.
+TEMPLATE_REPLICAS: Final = "grove.io/template-replicas"
+#: On a clique whose template leaves minAvailable out: what was decided when the first clique of the role was
+#: made.
+DECIDED_MINIMUM: Final = "grove.io/decided-minimum"
 #: On a scheduler's object that was deleted by hand: its pods are being shown to the scheduler again.
 MADE_ANEW: Final = "grove.io/made-anew"
 #: On such a pod: the UID of the object by which the scheduler has heard of it.

@@ -49,7 +49,7 @@ def service_domain(cliqueset: str, replica: int, namespace: str) -> str:
     return f"{service(cliqueset, replica)}.{namespace}.svc.cluster.local"
 
 
-def hostname(clique: str, index: int) -> str:
+def hostname(clique: str, index: int | str) -> str:
     """`P-i-C-k`: a pod's stable identity, kept by its replacement."""
     return f"{clique}-{index}"
 
@@ -62,19 +62,20 @@ def hostname_index(clique: str, hostname: str) -> int | None:
     return int(index)
 
 
-def pod(clique: str, clique_uid: str, index: int, *, attempt: int = 0) -> str:
+def pod(clique: str, identity: str, index: int, *, attempt: int = 0) -> str:
     """A pod's name: five characters derived from what it is, so that a retried create meets itself.
 
-    `attempt` counts the names before it that a predecessor at the same index holds or held.
+    `identity` tells the clique and the start of its gang from all others; `attempt` counts the names before
+    it that a predecessor at the same index holds or held.
     """
-    return f"{clique}-{suffix(clique_uid, str(index), str(attempt))}"
+    return f"{clique}-{suffix(identity, str(index), str(attempt))}"
 
 
-def suffix(*parts: str) -> str:
-    """Five characters that depend on all parts and on nothing else."""
+def suffix(*parts: str, length: int = _SUFFIX_LENGTH) -> str:
+    """Some characters, at most thirteen, that depend on all parts and on nothing else."""
     number = int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:8])
     letters = []
-    for _ in range(_SUFFIX_LENGTH):
+    for _ in range(length):
         number, letter = divmod(number, len(_ALPHABET))
         letters.append(_ALPHABET[letter])
     return "".join(letters)

@@ -13,6 +13,7 @@ class PodSpec(View):
     node_name: str = ""
     hostname: str = ""
     scheduler_name: str = ""
+    priority: int | None = None
     scheduling_gates: tuple[SchedulingGate, ...] = ()
 
 

@@ -16,7 +16,7 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.topology import ClusterTopologyBinding
 from grove.errors import FieldError
-from grove.meta import Key, Manifest, Resource
+from grove.meta import Manifest, Resource
 
 
 class Capability(StrEnum):
@@ -39,6 +39,14 @@ class Fidelity(StrEnum):
     ENFORCED = "enforced"
     APPROXIMATED = "approximated"
     NOT_EXPRESSIBLE = "not expressible"
+
+
+class Edit(StrEnum):
+    """What a user may change of a gang that is placed."""
+
+    MINIMUM = "minimum"
+    PRIORITY = "priority"
+    TOPOLOGY = "topology"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +87,14 @@ class Context:
     #: What an `Observing` backend asked to see. A kind that is not here is not known (yet): no reason to
     #: complain. An empty tuple says that there is none.
     observed: Mapping[Resource, tuple[Manifest, ...]] = field(default_factory=dict)
-    #: Whether the gates of all pods that the gang lists are open (those aside that the backend itself holds
-    #: back), so that nothing of ours keeps it from being placed.
+    #: Whether the gates of all pods of the gang's minimum are open, so that nothing of ours keeps it from
+    #: being placed.
     released: bool = False
+    #: The revision of the gang (`api.revision`), a part of the names of its objects; empty for that of a gang
+    #: without pods.
+    revision: str = ""
+    #: How many pods of each podgroup are on a node now.
+    bound: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,26 +226,21 @@ class Probing(Protocol):
 
 @runtime_checkable
 class Replacing(Protocol):
-    """A backend with objects that cannot be changed in place but may be deleted and created anew."""
+    """A backend with objects of which something cannot be changed in place."""
 
     def immutable(self, manifest: Manifest) -> Sequence[str]:
-        """The dotted paths that force a replacement when they differ; empty where a patch will do.
+        """The dotted paths that the API server refuses to change; empty where a patch will do.
 
         Only fields that the translated object mentions are compared: the server fills in others.
         """
         ...
 
+    def replaceable(self, manifest: Manifest) -> bool:
+        """Whether such an object is deleted and created anew under its name.
 
-@runtime_checkable
-class HoldingBack(Protocol):
-    """A backend whose scheduler must not meet some pods of a gang before the gang is placed.
-
-    Their gates stay closed while the others' open. They are looked at again when the gang's `Scheduled`
-    turns true.
-    """
-
-    def holds_back(self, pod: Pod, gang: PodGang) -> bool:
-        """Whether the pod's gate stays closed although its gang is complete."""
+        Otherwise it stays as it is for as long as pods of the gang are on nodes; the next start has another
+        name.
+        """
         ...
 
 
@@ -266,23 +274,43 @@ class Marks:
 
 
 @runtime_checkable
-class Incarnating(Protocol):
-    """A backend whose scheduler starts a gang only once under one name: a new attempt needs new pods.
+class Editing(Protocol):
+    """A backend that can tell its scheduler of an edit while pods of the gang are on nodes.
 
-    `shape.incarnation` numbers the attempts. The gang controller begins a new one when a pod that the gang
-    lists is lost before any is placed; it unlists all pods then, so that the gang starts like a new one.
+    Any other edit waits until the gang is placed anew; a gang without pods on nodes takes every edit at once.
     """
 
-    def given_up(self, pod: Pod, gang: PodGang) -> bool:
-        """Whether the scheduler ended this pod with the present attempt; it is kept until the next one."""
+    def editable(self, context: Context) -> frozenset[Edit]:
+        """The edits after which a pod that is lost can still be replaced and placed."""
         ...
 
-    def outlived(self, pod: Pod, gang: PodGang) -> bool:
-        """Whether the pod waits in an attempt that is over: only a new pod can be placed."""
+
+@runtime_checkable
+class StartingOnce(Protocol):
+    """A backend whose scheduler starts a gang only once under one name.
+
+    When a pod that the gang lists is lost before any is placed, the whole gang is started anew: it gets
+    another revision, and new pods.
+    """
+
+    def given_up(self, pod: Pod, gang: PodGang, context: Context) -> bool:
+        """Whether the scheduler ended this pod with the present start; it is kept until the next one."""
         ...
 
     def renewed(self, pod: Pod, gang: PodGang, context: Context, now: datetime) -> Marks:
-        """The marks that a pod must get when its gate opens, because it was made for an earlier attempt."""
+        """Labels and annotations that a pod must get when its gate opens, because time has passed."""
+        ...
+
+
+@runtime_checkable
+class Reserving(Protocol):
+    """A backend whose scheduler holds places for a gang before the gang is complete.
+
+    Gangs that each hold a part of what all of them need would wait for one another for ever.
+    """
+
+    def reserved(self, gang: PodGang, pods: Sequence[Pod], context: Context) -> int:
+        """How many places the scheduler holds for the gang; 0 when it holds none or the gang is placed."""
         ...
 
 
@@ -342,6 +370,3 @@ def offers(backend: object, protocol: type[P]) -> TypeGuard[P]:
     if known is None:
         known = _OFFERS[question] = isinstance(backend, protocol)
     return known
-
-
-ObjectKey = tuple[Resource, Key]

@@ -45,7 +45,7 @@ from grove.backends.native.modes import (
 )
 from grove.backends.native.objects import Dialect
 from grove.backends.podspec import add_gate, copy_of, inherit_priority
-from grove.backends.shape import podgroup_of
+from grove.backends.shape import podgroup_of, revision
 from grove.errors import FieldError, InvalidConfiguration, Unsupported, Waiting
 from grove.meta import Manifest, Resource
 
@@ -94,8 +94,17 @@ class DefaultBackend:
         return generations.probes(context.cluster)
 
     def immutable(self, manifest: Manifest) -> Sequence[str]:
-        # Nothing waits for the deletion of these two; a PodGroup would wait for the pods that point to it.
-        return ("spec",) if manifest.get("kind") in ("Workload", COMPOSITES.kind) else ()
+        if (
+            manifest.get("kind") == "PodGroup"
+            and manifest.get("apiVersion") != f"{generations.GROUP}/v1alpha2"
+        ):
+            # There the minimum, and only that, can be changed.
+            return tuple(f"spec.{each}" for each in generations.FIXED_FIELDS)
+        return ("spec",)
+
+    def replaceable(self, manifest: Manifest) -> bool:
+        # Nothing waits for the deletion of the others; a PodGroup would wait for the pods that point to it.
+        return manifest.get("kind") in ("Workload", COMPOSITES.kind)
 
     def validate(self, cliqueset: PodCliqueSet, context: Context) -> Sequence[FieldError]:
         generation = detect(context.cluster)
@@ -125,7 +134,7 @@ class DefaultBackend:
         losses = account(gang, self.capabilities(context), "kube-scheduler", _losses(gang, generation, mode))
         if generation is None or not gang.spec.podgroups:
             return Translation(losses=losses)
-        return Translation(Dialect(gang, generation, mode).manifests(), losses)
+        return Translation(Dialect(gang, generation, mode, revision(gang, context)).manifests(), losses)
 
     def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
         generation = self._generation(context)
@@ -137,7 +146,7 @@ class DefaultBackend:
         prefer_domains(prepared, podgroup, gang)
         if generation is not None:
             mode = choose(shape_of(gang), generation, context.config)
-            link_pod(prepared, podgroup, Dialect(gang, generation, mode))
+            link_pod(prepared, podgroup, Dialect(gang, generation, mode, revision(gang, context)))
         return prepared
 
     def read(
@@ -146,7 +155,8 @@ class DefaultBackend:
         generation = detect(context.cluster)
         if generation is None:
             return reading.read(gang, (), pods, {})
-        dialect = Dialect(gang, generation, choose(shape_of(gang), generation, context.config))
+        mode = choose(shape_of(gang), generation, context.config)
+        dialect = Dialect(gang, generation, mode, revision(gang, context))
         return reading.read(gang, objects, pods, dialect.podgroup_members())
 
     def _generation(self, context: Context) -> Generation | None:
@@ -187,23 +197,12 @@ def _losses(gang: PodGang, generation: Generation | None, mode: Mode) -> Iterato
     elif mode is Mode.FLAT and needed(gang.spec.podgroups) > 1:
         reason = "each podgroup is placed as a gang of its own; nothing makes them wait for one another"
         yield Loss(Capability.HIERARCHY, Fidelity.APPROXIMATED, reason)
-    elif mode is Mode.MERGED and (extra := _beyond_minimum(gang)):
-        reason = (
-            f"{', '.join(extra)}: pods beyond the minimum are not part of the scheduler's gang; "
-            "they may be placed before it"
-        )
-        yield Loss(Capability.SUBGROUPS, Fidelity.APPROXIMATED, reason)
     keys = sorted({key for key, _ in preferences(gang)})
     if keys:
         reason = (
             f"kube-scheduler packs no gang by preference; pod affinity to {', '.join(keys)} stands in for it"
         )
         yield Loss(Capability.TOPOLOGY_PREFERRED, Fidelity.APPROXIMATED, reason)
-
-
-def _beyond_minimum(gang: PodGang) -> list[str]:
-    """The podgroups that list more pods than the gang cannot do without."""
-    return [group.name for group in gang.spec.podgroups if len(group.pod_references) > group.min_replicas > 0]
 
 
 def _priority_conflicts(cliqueset: PodCliqueSet) -> Iterator[FieldError]:

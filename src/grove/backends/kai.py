@@ -9,17 +9,26 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from msgspec.structs import replace
+
 from grove.api import labels, names
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup
 from grove.api.pod import Pod
 from grove.api.topology import ClusterTopologyBinding
 from grove.backends import kai_reading, kai_topology
-from grove.backends.base import Capability, Context, Precondition, Probe, Reading, Translation
+from grove.backends.base import Capability, Context, Edit, Precondition, Probe, Reading, Translation
 from grove.backends.kai_queue import QUEUE, queue_conflicts, queue_of
 from grove.backends.losses import account
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
-from grove.backends.shape import constraints_of, groups_by_podgroup, owned_metadata, podgroup_of
+from grove.backends.shape import (
+    constraints_of,
+    groups_by_podgroup,
+    named,
+    owned_metadata,
+    podgroup_of,
+    was_placed,
+)
 from grove.errors import FieldError, Unsupported, Waiting
 from grove.meta import Manifest, Resource, resource
 
@@ -41,7 +50,6 @@ TOPOLOGY_ANNOTATION: Final = "kai.scheduler/topology"
 
 #: KAI evicts the rest of a gang after a minute below its minimum; Grove's termination delay shall decide.
 _NEVER_STALE: Final = "-1s"
-_NAME_LIMIT: Final = 253
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -94,6 +102,7 @@ class KaiBackend:
             raise Waiting(
                 f"scheduler backend kai waits for {PODGROUPS} in {PODGROUPS.api_version}; install KAI"
             )
+        gang = _not_stale(gang, context)
         needed = [each for each in gang.spec.podgroups if each.min_replicas > 0]
         manifests = [_podgroup(gang, needed, context)] if needed else []
         manifests += [
@@ -111,9 +120,12 @@ class KaiBackend:
         if podgroup.min_replicas > 0:
             marks[SUBGROUP_LABEL] = podgroup.name
         add_metadata(prepared, "labels", marks)
-        link = {POD_GROUP_ANNOTATION: _podgroup_name(gang, podgroup), SKIP_PODGROUPER: "true"}
+        link = {POD_GROUP_ANNOTATION: _podgroup_name(gang, context, podgroup), SKIP_PODGROUPER: "true"}
         add_metadata(prepared, "annotations", link)
         return prepared
+
+    def editable(self, context: Context) -> frozenset[Edit]:
+        return frozenset({Edit.MINIMUM, Edit.PRIORITY})
 
     def read(
         self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
@@ -140,19 +152,34 @@ def _probe(path: str, **spec: object) -> Probe:
     return Probe(PODGROUPS, manifest, (path,))
 
 
-def _podgroup_name(gang: PodGang, podgroup: PodGroup | None = None) -> str:
-    """KAI finds PodGroups by name across all namespaces, so the name carries the gang's UID."""
-    name = f"pg-{gang.name}-{gang.uid}"
+def _podgroup_name(gang: PodGang, context: Context, podgroup: PodGroup | None = None) -> str:
+    """KAI finds PodGroups by name across all namespaces; the revision tells those of one name apart."""
+    name = f"pg-{gang.name}"
     if podgroup is not None and podgroup.min_replicas <= 0:
         name = f"{name}-{podgroup.name}"
-    return names.shortened(name, _NAME_LIMIT)
+    return named(name, gang, context)
+
+
+def _not_stale(gang: PodGang, context: Context) -> PodGang:
+    """The gang with minima that its pods on nodes fulfil, where KAI would evict them otherwise.
+
+    A release without `stalenessGracePeriod` ends all pods of a gang that is below its minimum for a minute:
+    when a pod is lost, and when somebody raises the minimum.
+    """
+    if STALENESS_FIELD in context.cluster.fields or not was_placed(gang, context):
+        return gang
+    podgroups = tuple(
+        replace(each, min_replicas=min(each.min_replicas, max(1, context.bound.get(each.name, 0))))
+        for each in gang.spec.podgroups
+    )
+    return replace(gang, spec=replace(gang.spec, podgroups=podgroups))
 
 
 def _podgroup(gang: PodGang, needed: Sequence[PodGroup], context: Context) -> Manifest:
     spec = _spec(gang, gang.minimum, context) | _constraint(gang, gang.spec.topology_constraint)
     spec["subGroups"] = list(_subgroups(gang, needed, context))
     _refuse_bad_names(gang, spec["subGroups"])
-    return _object(gang, _podgroup_name(gang), spec)
+    return _object(gang, _podgroup_name(gang, context), spec)
 
 
 def _optional_podgroup(gang: PodGang, podgroup: PodGroup, context: Context) -> Manifest:
@@ -165,7 +192,9 @@ def _optional_podgroup(gang: PodGang, podgroup: PodGroup, context: Context) -> M
             "the topology domain of the others; give it minReplicas 1 or remove the constraint"
         )
     own = podgroup.topology_constraint or shared[1] or shared[0]
-    return _object(gang, _podgroup_name(gang, podgroup), _spec(gang, 1, context) | _constraint(gang, own))
+    return _object(
+        gang, _podgroup_name(gang, context, podgroup), _spec(gang, 1, context) | _constraint(gang, own)
+    )
 
 
 def _object(gang: PodGang, name: str, spec: Manifest) -> Manifest:

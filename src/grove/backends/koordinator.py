@@ -4,15 +4,14 @@ Koordinator hands out gated pods as if they were not, so a gang whose gates open
 part. Until all of them are open every PodGroup asks for more members than there are; then its true minimum is
 written, which wakes the scheduler. A gang that was placed once keeps its minimum: Koordinator no longer asks.
 
-Koordinator also rejects a whole gang because a pod above the minimum does not fit. Those are no members: they
-stay behind their gate until the gang is placed, and are then ordinary pods.
+Koordinator also rejects a whole gang because a pod above the minimum does not fit. Those are no members.
 """
 
 import json
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final
 
-from grove.api import conditions, labels, names
+from grove.api import labels, names
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang, PodGroup
 from grove.api.pod import Pod
@@ -22,13 +21,29 @@ from grove.backends import (
     koordinator_recall,
     koordinator_topology,
 )
-from grove.backends.base import Capability, Context, Observed, Precondition, Reading, Recall, Translation
-from grove.backends.koordinator_settings import Settings, settings_of
+from grove.backends.base import (
+    Capability,
+    Context,
+    Edit,
+    Observed,
+    Precondition,
+    Reading,
+    Recall,
+    Translation,
+)
+from grove.backends.koordinator_settings import settings_of
 from grove.backends.losses import account
 from grove.backends.podspec import add_affinity, add_gate, add_metadata, copy_of, inherit_priority
-from grove.backends.shape import groups_by_podgroup, owned_metadata, pod_index, podgroup_of
+from grove.backends.shape import (
+    groups_by_podgroup,
+    named,
+    owned_metadata,
+    pod_index,
+    podgroup_of,
+    was_placed,
+)
 from grove.errors import FieldError, Unsupported, Waiting
-from grove.meta import Manifest, Resource, find_condition
+from grove.meta import Manifest, Resource
 
 POD_GROUP_LABEL: Final = "pod-group.scheduling.sigs.k8s.io"
 GANG_PREFIX: Final = "gang.scheduling.koordinator.sh"
@@ -87,9 +102,9 @@ class KoordinatorBackend:
         koordinator_quota.await_quotas(gang, context, settings)
         packing = koordinator_topology.gather(gang, asked, context, settings)
         members = [each for each in gang.spec.podgroups if each.min_replicas > 0]
-        marks = _annotations(gang, members, packing)
-        held = not context.released and not _was_placed(gang)
-        manifests = [_podgroup(gang, each, settings, marks, held=held) for each in members]
+        marks = _annotations(gang, members, packing, context)
+        held = not context.released and not was_placed(gang, context)
+        manifests = [_podgroup(gang, each, context, marks, held=held) for each in members]
         return Translation(tuple(manifests), accounted)
 
     def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
@@ -101,15 +116,14 @@ class KoordinatorBackend:
         add_gate(prepared, self.scheduling_gate)
         inherit_priority(prepared, gang.spec.priority_class_name)
         quota = koordinator_quota.quota_of(pod, gang, context, settings)
-        marks = {POD_GROUP_LABEL: _podgroup_name(podgroup)} if member else {}
+        marks = {POD_GROUP_LABEL: _podgroup_name(podgroup, gang, context)} if member else {}
         add_metadata(prepared, "labels", marks | ({koordinator_quota.QUOTA: quota} if quota else {}))
-        if settings.topology and (not member or _was_placed(gang)):
+        if settings.topology and (not member or was_placed(gang, context)):
             _stay_near(prepared, gang)
         return prepared
 
-    def holds_back(self, pod: Pod, gang: PodGang) -> bool:
-        """A pod above the minimum waits for the gang, whose place it could otherwise take."""
-        return koordinator_reading.beyond_minimum(pod, gang) and not _is(gang, conditions.SCHEDULED)
+    def editable(self, context: Context) -> frozenset[Edit]:
+        return frozenset({Edit.MINIMUM})
 
     def made_anew(self, manifest: Manifest) -> Manifest:
         """A PodGroup that was deleted comes back without a chance, until its pods are known again."""
@@ -121,7 +135,7 @@ class KoordinatorBackend:
     def read(
         self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
     ) -> Reading:
-        return koordinator_reading.read(gang, objects, pods, self.scheduling_gate)
+        return koordinator_reading.read(gang, objects, pods)
 
 
 def _not_served(podgroups: Resource) -> str:
@@ -137,39 +151,32 @@ def _refuse_doubles(gang: PodGang) -> None:
         raise Unsupported(f"gang {gang.key}: two podgroups have one name; Koordinator needs one each")
 
 
-def _podgroup_name(podgroup: PodGroup) -> str:
-    """The podgroup's own name; it becomes the value of a label, which may not be longer than this."""
-    return names.shortened(podgroup.name, names.LABEL_LIMIT)
+def _podgroup_name(podgroup: PodGroup, gang: PodGang, context: Context) -> str:
+    """The name becomes the value of a label, which may not be longer than this."""
+    return named(podgroup.name, gang, context, names.LABEL_LIMIT)
 
 
-def _annotations(gang: PodGang, members: Iterable[PodGroup], packing: str) -> dict[str, str]:
+def _annotations(
+    gang: PodGang, members: Iterable[PodGroup], packing: str, context: Context
+) -> dict[str, str]:
     """The same on every PodGroup: Koordinator believes whichever of them it meets first."""
-    ids = sorted(f"{gang.namespace}/{_podgroup_name(each)}" for each in members)
+    ids = sorted(f"{gang.namespace}/{_podgroup_name(each, gang, context)}" for each in members)
     marks = {GROUPS: json.dumps(ids), MODE: "Strict", MATCH_POLICY: "once-satisfied"}
     return {**marks, TOPOLOGY: packing} if packing else marks
 
 
 def _podgroup(
-    gang: PodGang, podgroup: PodGroup, settings: Settings, annotations: dict[str, str], *, held: bool
+    gang: PodGang, podgroup: PodGroup, context: Context, annotations: dict[str, str], *, held: bool
 ) -> Manifest:
-    metadata = owned_metadata(gang, _podgroup_name(podgroup))
+    resource = settings_of(context.config).podgroups
+    metadata = owned_metadata(gang, _podgroup_name(podgroup, gang, context))
     metadata["annotations"] = annotations.copy()
     return {
-        "apiVersion": settings.podgroups.api_version,
-        "kind": settings.podgroups.kind,
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
         "metadata": metadata,
         "spec": {"minMember": SENTINEL if held else podgroup.min_replicas},
     }
-
-
-def _was_placed(gang: PodGang) -> bool:
-    """Whether the gang has been on nodes before: it is, or it fell below its minimum since."""
-    return _is(gang, conditions.SCHEDULED) or _is(gang, conditions.UNHEALTHY)
-
-
-def _is(gang: PodGang, type_: str) -> bool:
-    condition = find_condition(gang.status.conditions, type_)
-    return condition is not None and condition.is_true
 
 
 def _stay_near(pod: Manifest, gang: PodGang) -> None:

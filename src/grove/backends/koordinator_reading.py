@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Reading, Verdict
@@ -29,9 +28,9 @@ _NODES = re.compile(r"\d+/\d+ nodes are available: .*", re.DOTALL)
 _NO_PLACES: Final = "no candidate topology nodes can accommodate job"
 
 
-def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], gate: str) -> Reading:
+def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod]) -> Reading:
     """What became of the gang."""
-    seen = progress(gang, [pod for pod in pods if not _held_back(pod, gang, gate)])
+    seen = progress(gang, pods)
     decided = verdict_of(gang, seen)
     if decided is not None:
         return decided
@@ -40,17 +39,6 @@ def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], gate: 
         text = f"{seen.sentence}; {_plain(words)}".rstrip(". ")
         return Reading(Verdict.UNSCHEDULABLE, UNSCHEDULABLE, f"{text}.")
     return _silent(objects, seen)
-
-
-def beyond_minimum(pod: Pod, gang: PodGang) -> bool:
-    """Whether the pod's place is above the minimum of its podgroup."""
-    clique, index = pod.labels.get(labels.POD_CLIQUE, ""), pod.labels.get(labels.POD_INDEX, "")
-    minimum = next((each.min_replicas for each in gang.spec.podgroups if each.name == clique), None)
-    return minimum is not None and index.isdigit() and int(index) >= minimum
-
-
-def _held_back(pod: Pod, gang: PodGang, gate: str) -> bool:
-    return not pod.bound and pod.gated_by(gate) and beyond_minimum(pod, gang)
 
 
 def _words(seen: Progress) -> Iterator[str]:

@@ -6,16 +6,22 @@ Facts about sets, gangs and pods only; nothing here knows a scheduler. Never rea
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from grove.api import labels
+from grove.api import conditions, labels, names
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang, PodGroup, TopologyConstraintGroup
 from grove.api.kinds import GANGS
+from grove.api.minimum import above_minimum
 from grove.api.pod import Pod
+from grove.api.revision import next_revision
 from grove.api.topology import TopologyConstraint
-from grove.backends.base import Reading, Verdict
+from grove.backends.base import Context, Reading, Verdict
 from grove.errors import FieldError, InvalidInput, Unsupported
 from grove.meta import Manifest, owner_reference
+
+#: How long the name of most objects may be.
+NAME_LIMIT: Final = 253
 
 
 def owned_metadata(gang: PodGang, name: str) -> Manifest:
@@ -37,10 +43,23 @@ def owned_by(gang: PodGang) -> Callable[[str], Manifest]:
     }
 
 
-def incarnation(gang: PodGang) -> int:
-    """Which attempt at being placed this is: 0 for the first."""
-    text = gang.annotations.get(labels.INCARNATION, "")
-    return int(text) if text.isascii() and text.isdigit() else 0
+def was_placed(gang: PodGang, context: Context) -> bool:
+    """Whether the gang is on nodes: all of it, or what is left of it since it fell below its minimum."""
+    told = (conditions.SCHEDULED, conditions.UNHEALTHY)
+    return any(context.bound.values()) and any(
+        each.is_true for each in gang.status.conditions if each.type in told
+    )
+
+
+def revision(gang: PodGang, context: Context) -> str:
+    """The revision that goes into the names of the gang's objects and of the pods' links."""
+    return context.revision or next_revision(gang)
+
+
+def named(base: str, gang: PodGang, context: Context, limit: int = NAME_LIMIT) -> str:
+    """The name of a scheduler object of this gang: a gang that is started anew gets other names."""
+    suffix = f"-{revision(gang, context)}"
+    return names.shortened(base, limit - len(suffix)) + suffix
 
 
 def constraints_of(cliqueset: PodCliqueSet) -> Iterator[tuple[str, TopologyConstraint]]:
@@ -114,6 +133,8 @@ class Progress:
     pending: tuple[Pod, ...]
     missing: int
     gated: int
+    #: How many pods the gang has, those above the minimum included.
+    living: int = 0
 
     @property
     def complete(self) -> bool:
@@ -125,6 +146,12 @@ class Progress:
 
     def waiting(self) -> Reading:
         """Why nobody can say yet whether the gang fits."""
+        if not self.wanted:
+            return Reading(
+                Verdict.WAITING,
+                "ScaledToZero",
+                "Every role of the gang is scaled to 0; there is nothing to place.",
+            )
         if self.missing:
             there = self.wanted - self.missing
             return Reading(Verdict.WAITING, "WaitingForPods", f"{there} of {self.wanted} pods exist.")
@@ -146,8 +173,13 @@ def progress(gang: PodGang, pods: Sequence[Pod]) -> Progress:
     bound = Counter(pod.labels.get(labels.POD_CLIQUE, "") for pod in living if pod.bound)
     podgroups = gang.spec.podgroups
     lacking = frozenset(each.name for each in podgroups if bound[each.name] < each.min_replicas)
+    held = above_minimum(gang)
     pending = tuple(
-        pod for pod in living if not pod.bound and pod.labels.get(labels.POD_CLIQUE, "") in lacking
+        pod
+        for pod in living
+        if not pod.bound
+        and pod.labels.get(labels.POD_CLIQUE, "") in lacking
+        and not (pod.spec.scheduling_gates and held(pod))
     )
     return Progress(
         wanted=gang.minimum,
@@ -156,6 +188,7 @@ def progress(gang: PodGang, pods: Sequence[Pod]) -> Progress:
         pending=pending,
         missing=sum(max(0, each.min_replicas - there[each.name]) for each in podgroups),
         gated=sum(1 for pod in pending if pod.spec.scheduling_gates),
+        living=len(living),
     )
 
 
@@ -163,6 +196,8 @@ def verdict_of(gang: PodGang, seen: Progress) -> Reading | None:
     """What the pods alone decide; None when a reason must be looked for."""
     if not gang.spec.podgroups:
         return Reading(Verdict.WAITING, "WaitingForPods", "The gang lists no podgroups yet.")
+    if not seen.wanted and not seen.living:
+        return seen.waiting()
     if seen.complete:
         return Reading(Verdict.SCHEDULED, "Scheduled", f"{seen.sentence}.")
     # While pods are missing or gated no scheduler has judged the gang as it is; what it said before is stale.

@@ -17,6 +17,7 @@ from grove.backends import volcano_reading, volcano_sight
 from grove.backends.base import (
     Capability,
     Context,
+    Edit,
     Fidelity,
     Loss,
     Observed,
@@ -40,6 +41,7 @@ from grove.backends.volcano_objects import (
     knows_tiers,
     mark,
     podgroup_manifest,
+    podgroup_name,
 )
 from grove.backends.volcano_queue import queue_errors, queue_of
 from grove.backends.volcano_sight import DISABLED, QUEUES, Settings, Sight, queue_problem, settings
@@ -141,7 +143,8 @@ class VolcanoBackend:
         prepared["spec"]["schedulerName"] = self.scheduler_name
         add_gate(prepared, self.scheduling_gate)
         inherit_priority(prepared, gang.spec.priority_class_name)
-        link = {GROUP_ANNOTATION: gang.name, OTHER_GROUP_ANNOTATION: gang.name}
+        group = podgroup_name(gang, context)
+        link = {GROUP_ANNOTATION: group, OTHER_GROUP_ANNOTATION: group}
         shared = merged_groups(gang).get(podgroup.name) if knows_subgroups(context) else None
         if shared is not None:
             add_metadata(prepared, "labels", {labels.TOPOLOGY_GROUP: mark(shared.name)})
@@ -150,6 +153,9 @@ class VolcanoBackend:
             link[TASK_ANNOTATION] = podgroup.name
         add_metadata(prepared, "annotations", link)
         return prepared
+
+    def editable(self, context: Context) -> frozenset[Edit]:
+        return frozenset({Edit.MINIMUM, Edit.PRIORITY})
 
     def read(
         self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context

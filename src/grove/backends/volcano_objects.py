@@ -6,7 +6,7 @@ from typing import Final
 from grove.api import labels, names
 from grove.api.gang import PodGang, PodGroup
 from grove.backends.base import Context
-from grove.backends.shape import owned_metadata
+from grove.backends.shape import named, owned_metadata
 from grove.backends.volcano_queue import DEFAULT_QUEUE
 from grove.backends.volcano_sight import GROUP
 from grove.backends.volcano_topology import Packing, merged_groups
@@ -36,6 +36,11 @@ def knows_tiers(context: Context) -> bool:
     return TIER_NAME_FIELD in context.cluster.fields
 
 
+def podgroup_name(gang: PodGang, context: Context) -> str:
+    """The name of the gang's PodGroup, by which its pods find it."""
+    return named(gang.name, gang, context)
+
+
 def podgroup_manifest(gang: PodGang, queue: str, plan: Packing, context: Context) -> Manifest:
     """The PodGroup of a gang."""
     spec: Manifest = {"minMember": gang.minimum}
@@ -52,7 +57,7 @@ def podgroup_manifest(gang: PodGang, queue: str, plan: Packing, context: Context
     return {
         "apiVersion": PODGROUPS.api_version,
         "kind": PODGROUPS.kind,
-        "metadata": owned_metadata(gang, gang.name),
+        "metadata": owned_metadata(gang, podgroup_name(gang, context)),
         "spec": spec,
     }
 

@@ -1,6 +1,6 @@
 """YuniKorn: no objects, only labels and annotations on the pods; placeholders hold a gang's places.
 
-One application per attempt of a gang, one task group per podgroup, always of the style Hard. YuniKorn knows
+One application per start of a gang, one task group per podgroup, always of the style Hard. YuniKorn knows
 neither topology nor groups of podgroups. Profile config: `queue`, `placeholderTimeoutSeconds`, `namespace`.
 """
 
@@ -15,8 +15,8 @@ from grove.backends import yunikorn_reading
 from grove.backends.base import Capability, Context, Marks, Observed, Precondition, Reading, Translation
 from grove.backends.losses import account
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
-from grove.backends.shape import constraints_of, incarnation, podgroup_of
-from grove.backends.yunikorn_marks import incarnation_of, marks_of, renewed_marks, timeout_of
+from grove.backends.shape import constraints_of, podgroup_of
+from grove.backends.yunikorn_marks import marks_of, renewed_marks, timeout_of
 from grove.backends.yunikorn_queue import (
     CONFIG_MAP,
     CONFIG_MAPS,
@@ -82,18 +82,14 @@ class YuniKornBackend:
     ) -> Reading:
         return yunikorn_reading.read(gang, pods, context)
 
-    # Incarnations ---------------------------------------------------------------------------------
-
-    def given_up(self, pod: Pod, gang: PodGang) -> bool:
-        return yunikorn_reading.given_up(pod, gang)
-
-    def outlived(self, pod: Pod, gang: PodGang) -> bool:
-        attempt = incarnation_of(pod, gang)
-        waits = pod.active and not pod.bound and not pod.gated_by(self.scheduling_gate)
-        return waits and attempt is not None and attempt < incarnation(gang)
+    def given_up(self, pod: Pod, gang: PodGang, context: Context) -> bool:
+        return yunikorn_reading.given_up(pod, gang, context)
 
     def renewed(self, pod: Pod, gang: PodGang, context: Context, now: datetime) -> Marks:
         return renewed_marks(pod, gang, context, now)
+
+    def reserved(self, gang: PodGang, pods: Sequence[Pod], context: Context) -> int:
+        return yunikorn_reading.reserved(gang, pods, context)
 
 
 def _request_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:

@@ -1,7 +1,7 @@
 """What YuniKorn reads on pods: the application they belong to, its task groups, and how long it reserves.
 
 YuniKorn has no object for a gang. The first pod without gates defines the application, so every pod says the
-same. An application starts as a gang only once: each new attempt of a gang is an application of its own.
+same. An application starts as a gang only once: each start of a gang is an application of its own.
 Task groups carry two labels of ours, which YuniKorn copies to the placeholders that it creates for them;
 that is how Grove sees the placeholders without watching anybody else's pods.
 """
@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-from grove.api import labels, names
+from grove.api import labels
 from grove.api.cliqueset import PodCliqueTemplate
 from grove.api.gang import PodGang, PodGroup
 from grove.api.pod import Pod
 from grove.backends.base import Context, Marks
-from grove.backends.shape import incarnation
+from grove.backends.shape import named
 from grove.backends.yunikorn_queue import QUEUE, queue_of
 from grove.backends.yunikorn_requests import effective_requests
 from grove.errors import FieldError, InvalidConfiguration, InvalidInput
@@ -32,25 +32,20 @@ POLICY: Final = "yunikorn.apache.org/schedulingPolicyParameters"
 DEFAULT_TIMEOUT: Final = 31_536_000
 #: Once this share of the timeout has passed behind gates, it is given back.
 _NOTABLE: Final = 0.01
-_HEAD: Final = 40
+#: YuniKorn adds to it in the names of placeholders.
+_LIMIT: Final = 52
 #: What decides where a pod may run, and hence where its placeholder must.
 _PLACEMENT: Final = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
 
 
-def application_id(gang: PodGang) -> str:
-    """The gang's present application; ids are shared by all namespaces, hence the UID."""
-    return f"{_application(gang)}-{incarnation(gang)}"
+def application_id(gang: PodGang, context: Context) -> str:
+    """The gang's present application; ids are shared by all namespaces, and the revision tells them apart."""
+    return named(gang.name, gang, context, _LIMIT)
 
 
-def incarnation_of(pod: Pod, gang: PodGang) -> int | None:
-    """Which attempt of the gang a pod is part of; None when it is part of none."""
-    head, _, number = pod.labels.get(APPLICATION, "").rpartition("-")
-    ours = head == _application(gang) and number.isascii() and number.isdigit()
-    return int(number) if ours else None
-
-
-def _application(gang: PodGang) -> str:
-    return f"{names.shortened(gang.name, _HEAD)}-{gang.uid[:8]}"
+def in_application(pod: Pod, gang: PodGang, context: Context) -> bool:
+    """Whether a pod, a placeholder included, is part of the present start of the gang."""
+    return pod.labels.get(APPLICATION, "") == application_id(gang, context)
 
 
 def timeout_of(context: Context) -> int:
@@ -67,7 +62,7 @@ def timeout_of(context: Context) -> int:
 def marks_of(pod: Manifest, podgroup: PodGroup, gang: PodGang, context: Context) -> Marks:
     """The labels and annotations of a new pod."""
     groups = [each for each in gang.spec.podgroups if each.min_replicas > 0]
-    marks = {APPLICATION: application_id(gang)}
+    marks = {APPLICATION: application_id(gang, context)}
     if queue := queue_of(gang, context):
         marks[QUEUE] = queue
     if not groups:
@@ -80,21 +75,15 @@ def marks_of(pod: Manifest, podgroup: PodGroup, gang: PodGang, context: Context)
 
 
 def renewed_marks(pod: Pod, gang: PodGang, context: Context, now: datetime) -> Marks:
-    """What a pod must say now that its gate opens: gangs, minima and time have moved on since it was made."""
+    """What a pod must say now that its gate opens: the time behind the gate is given back."""
     groups = [each for each in gang.spec.podgroups if each.min_replicas > 0]
-    annotations: dict[str, str] = {}
-    if groups and all(_template(each, gang, context) is not None for each in groups):
-        annotations[TASK_GROUPS] = _written(groups, gang, context, {})
-    if groups and POLICY in pod.annotations:
-        timeout, behind_gates = timeout_of(context), _age(pod, now)
-        # YuniKorn counts from the pod's creation. Behind the gate the time has run for nobody.
-        if behind_gates > timeout * _NOTABLE:
-            annotations[POLICY] = _policy(timeout + behind_gates)
-    marks = {APPLICATION: application_id(gang)}
-    return Marks(
-        {key: value for key, value in marks.items() if pod.labels.get(key) != value},
-        {key: value for key, value in annotations.items() if pod.annotations.get(key) != value},
-    )
+    if not groups or POLICY not in pod.annotations:
+        return Marks()
+    timeout, behind_gates = timeout_of(context), _age(pod, now)
+    # YuniKorn counts from the pod's creation. Behind the gate the time has run for nobody.
+    if behind_gates <= timeout * _NOTABLE:
+        return Marks()
+    return Marks(annotations={POLICY: _policy(timeout + behind_gates)})
 
 
 def requests_of(podgroup: PodGroup, gang: PodGang, context: Context) -> Mapping[str, str]:

@@ -11,9 +11,10 @@ from typing import Final
 from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
+from grove.api.revision import restarts
 from grove.backends.base import Context, Reading, Verdict
-from grove.backends.shape import Progress, incarnation, progress, verdict_of
-from grove.backends.yunikorn_marks import TASK_GROUP, incarnation_of, requests_of
+from grove.backends.shape import Progress, progress, verdict_of
+from grove.backends.yunikorn_marks import TASK_GROUP, in_application, requests_of
 
 UNSCHEDULABLE: Final = "Unschedulable"
 #: The queue's quota is used up; the queue must change, or its other work must end.
@@ -29,12 +30,12 @@ def read(gang: PodGang, pods: Sequence[Pod], context: Context) -> Reading:
     """What became of the gang."""
     members = [pod for pod in pods if not is_placeholder(pod)]
     seen = progress(gang, members)
-    if not seen.complete and (ended := next(_ended(gang, members), None)) is not None:
+    if not seen.complete and (ended := next(_ended(gang, members, context), None)) is not None:
         return _given_up(seen, ended)
     decided = verdict_of(gang, seen)
     if decided is not None:
         return decided
-    present = [pod for pod in pods if is_placeholder(pod) and incarnation_of(pod, gang) == incarnation(gang)]
+    present = _placeholders(gang, pods, context)
     held, said = _reserved(gang, present, context), next(_words((*present, *seen.pending)), None)
     if said is None and not present:
         return seen.waiting()
@@ -45,7 +46,7 @@ def read(gang: PodGang, pods: Sequence[Pod], context: Context) -> Reading:
             f"{seen.sentence}; {held}.",
         )
     reason, text = said
-    number = incarnation(gang)
+    number = restarts(gang)
     again = f"this is attempt {number + 1}" if number else ""
     parts = filter(None, (seen.sentence, held, text.strip().rstrip("."), again))
     return Reading(
@@ -58,14 +59,23 @@ def is_placeholder(pod: Pod) -> bool:
     return labels.POD_CLIQUE not in pod.labels and any(key in pod.annotations for key in _PLACEHOLDER)
 
 
-def given_up(pod: Pod, gang: PodGang) -> bool:
-    """Whether YuniKorn ended this pod together with the present attempt of its gang."""
+def given_up(pod: Pod, gang: PodGang, context: Context) -> bool:
+    """Whether YuniKorn ended this pod together with the present start of its gang."""
     ended = pod.status.phase == "Failed" and pod.status.reason in ENDINGS
-    return ended and incarnation_of(pod, gang) == incarnation(gang)
+    return ended and in_application(pod, gang, context)
 
 
-def _ended(gang: PodGang, members: Sequence[Pod]) -> Iterator[Pod]:
-    return (pod for pod in members if not pod.terminating and given_up(pod, gang))
+def reserved(gang: PodGang, pods: Sequence[Pod], context: Context) -> int:
+    """How many places YuniKorn holds for a gang that is not placed yet."""
+    return sum(1 for pod in _placeholders(gang, pods, context) if pod.bound and pod.active)
+
+
+def _placeholders(gang: PodGang, pods: Sequence[Pod], context: Context) -> list[Pod]:
+    return [pod for pod in pods if is_placeholder(pod) and in_application(pod, gang, context)]
+
+
+def _ended(gang: PodGang, members: Sequence[Pod], context: Context) -> Iterator[Pod]:
+    return (pod for pod in members if not pod.terminating and given_up(pod, gang, context))
 
 
 def _given_up(seen: Progress, pod: Pod) -> Reading:

@@ -19,6 +19,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.decode import decode
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
+from grove.api.revision import next_revision
 from grove.api.topology import ClusterTopologyBinding
 from grove.backends.base import Backend, Cluster, Context, Fidelity, Loss, TopologyAware
 from grove.backends.default import DefaultBackend
@@ -203,8 +204,9 @@ def _pods(
             continue
         clique = _view(child, PodClique)
         gang = gangs[clique.labels[labels.POD_GANG]]
-        for new in plan_pods(clique, (), gang=gang).create:
-            pod = backend.prepare_pod(desired_pod(clique, new), gang, context)
+        revision = next_revision(gang)
+        for new in plan_pods(clique, (), gang=gang, revision=revision).create:
+            pod = backend.prepare_pod(desired_pod(clique, new, revision), gang, context)
             found.setdefault(gang.name, []).append(_named(pod))
     return found
 

@@ -1,31 +1,30 @@
-"""Keeps the pods of one clique: creates, deletes, opens gates, reports. Decides nothing itself."""
+"""Keeps the pods of one clique: creates, deletes, labels them and reports. Their gates are the gang's."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grove.api import conditions, kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
+from grove.api.revision import effective_revision
 from grove.backends.base import Backend, Context
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
-from grove.controllers.attempts import leftovers
-from grove.controllers.members import pods_of
-from grove.controllers.opening import openings
+from grove.controllers.members import PODS_BY_OWNER, of_one_set, pods_of
 from grove.controllers.report import Haste
+from grove.controllers.restarts import bound_by_podgroup, given_up
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError
 from grove.meta import Key, Manifest, find_condition
-from grove.plan.changes import Change, Create, Delete, JsonPatch, Patch
+from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.clique_status import desired_clique_status
 from grove.plan.conditions import timestamp
 from grove.plan.moves import backend_of, leaves, stranded
-from grove.plan.pods import desired_pod, plan_pods
+from grove.plan.pods import desired_pod, mislabelled, outdated, plan_pods
 from grove.runtime.outcome import DONE, Outcome
 
-PODS_BY_OWNER = "owner"
 #: A thousand pods fail for the same reason in as many words; some of them are enough to understand it.
 _MOST_ERRORS = 5
 
@@ -39,6 +38,8 @@ class Seen:
     gang: PodGang | None
     backend: Backend | None
     context: Context
+    #: The pods of the whole gang.
+    members: Sequence[Pod] = ()
     cliqueset: PodCliqueSet | None = None
 
 
@@ -54,6 +55,8 @@ class CliqueReconciler:
         seen = self.observe(key)
         if seen is None:
             return DONE
+        if lost := await self.shell.vanished.found(seen.clique.uid):
+            seen = replace(seen, pods=[*seen.pods, *lost])
         try:
             changes = self.plan(seen)
         except BackendFailed as failure:
@@ -79,32 +82,41 @@ class CliqueReconciler:
             return None
         pods = cache.store(Pod).index(PODS_BY_OWNER, clique.uid)
         gang = cache.store(PodGang).get(Key(key.namespace, clique.labels.get(labels.POD_GANG, "")))
+        if gang is not None and not of_one_set(gang, clique):
+            # Of an earlier set of the same name; its successor comes when it is gone.
+            gang = None
         cliqueset = cache.store(PodCliqueSet).get(Key(key.namespace, clique.labels[labels.PART_OF]))
         backend = self.shell.scheduling.backend_of(gang) if gang is not None else None
-        context = self.shell.scheduling.context(backend, cliqueset)
-        return Seen(clique, pods, gang, backend, context, cliqueset)
+        members = pods_of(cache, gang) if gang is not None else ()
+        revision = effective_revision(gang, members) if gang is not None else ""
+        context = self.shell.scheduling.context(
+            backend, cliqueset, revision=revision, bound=bound_by_podgroup(members)
+        )
+        return Seen(clique, pods, gang, backend, context, members, cliqueset)
 
     def plan(self, seen: Seen) -> list[Change]:
-        """Deletions, creations and openings. Without a gang nothing is created: the gang comes first."""
+        """Deletions and creations. Without a gang nothing is created: the gang comes first."""
         clique, gang, backend = seen.clique, seen.gang, seen.backend
         if clique.terminating:
             return _release(clique)
+        changes: list[Change] = [
+            Patch(kinds.PODS, pod.key, {"metadata": {"labels": lost, "uid": pod.uid}})
+            for pod, lost in mislabelled(clique, seen.pods)
+        ]
         if gang is None or gang.terminating:
-            return []
+            return changes
         if (leaving := self.leaving(seen, gang)) is not None:
             return leaving
-        if backend is None:
-            return []
-        left = leftovers(seen.pods, gang, backend, lambda: self.of_gang(gang))
-        lost = {*left.outlived, *self.stranded(seen.pods, backend)}
-        plan = plan_pods(clique, seen.pods, gang=gang, kept=left.kept, outlived=lost)
-        changes: list[Change] = [Delete(kinds.PODS, pod.key, pod.uid) for pod in plan.delete]
+        if backend is None or not _is_expected(clique, gang):
+            return changes
+        revision = seen.context.revision
+        lost = {*outdated(seen.pods, revision), *self.stranded(seen.pods, backend)}
+        kept = given_up(seen.pods, seen.members, gang, backend, seen.context)
+        plan = plan_pods(clique, seen.pods, gang=gang, revision=revision, kept=kept, outlived=lost)
+        changes += [_deletion(pod) for pod in plan.delete]
         for new in plan.create:
-            pod = _prepared(backend, desired_pod(clique, new), gang, seen.context)
+            pod = _prepared(backend, desired_pod(clique, new, revision), gang, seen.context)
             changes.append(Create(kinds.PODS, pod, strict=True))
-        changes += openings(
-            self.shell, seen.pods, gang=gang, clique=clique.name, backend=backend, context=seen.context
-        )
         return changes
 
     def leaving(self, seen: Seen, gang: PodGang) -> list[Change] | None:
@@ -117,7 +129,7 @@ class CliqueReconciler:
         wanted = self.shell.scheduling.select(seen.cliqueset).backend
         if wanted is None or backend_of(gang) == wanted.name:
             return None
-        if leaves(gang, self.of_gang(gang), wanted.name) is None:
+        if leaves(gang, seen.members, wanted.name) is None:
             return None
         return [
             Delete(kinds.PODS, pod.key, pod.uid, pod.metadata.resource_version)
@@ -129,10 +141,6 @@ class CliqueReconciler:
         """Waiting pods of a gang that has got another backend."""
         gates = {each.scheduling_gate for each in self.shell.scheduling.registry.enabled}
         return stranded(pods, backend.matches, gates - {backend.scheduling_gate})
-
-    def of_gang(self, gang: PodGang) -> Sequence[Pod]:
-        """All pods of the gang, also of its other cliques."""
-        return pods_of(self.shell.cache, gang)
 
     async def report(self, seen: Seen, applied: Applied) -> Outcome:
         """The status from the pods as observed, then what happened as events."""
@@ -149,11 +157,23 @@ class CliqueReconciler:
             barrier=self.barrier,
             haste=_haste(clique, status, applied),
         )
-        if seen.gang is not None and applied.count(JsonPatch, kinds.PODS):
-            self.shell.story.gates_opened(seen.gang, now)
         if applied.refusals:
             self.shell.recorder.send(events.pods_failed(clique, failures_text(applied.refusals)))
         return reported.outcome
+
+
+def _is_expected(clique: PodClique, gang: PodGang) -> bool:
+    """Whether the gang knows the clique as it is: a pod is made for the minimum that it is judged by."""
+    awake = clique.spec.replicas > 0
+    return any(
+        group.name == clique.name and group.min_replicas == (clique.spec.minimum if awake else 0)
+        for group in gang.spec.podgroups
+    )
+
+
+def _deletion(pod: Pod) -> Delete:
+    """One that waits is deleted only as it was seen: it may be placed in this moment."""
+    return Delete(kinds.PODS, pod.key, pod.uid, "" if pod.bound else pod.metadata.resource_version)
 
 
 def _haste(clique: PodClique, status: Manifest, applied: Applied) -> Haste:

@@ -1,7 +1,8 @@
 """Keeps one set: decides whether it can be carried out, writes its children, tells how it stands."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import msgspec
 
@@ -11,20 +12,23 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.decode import decode
 from grove.api.gang import PodGang
+from grove.api.revision import effective_revision
 from grove.api.service import Service
 from grove.api.topology import ClusterTopologyBinding
-from grove.backends.base import Backend
+from grove.backends.base import Backend, Editing, offers
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
 from grove.controllers.members import pods_of
 from grove.controllers.report import Haste
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, FieldError
-from grove.meta import Condition, Key, Resource
+from grove.meta import Condition, Key, Object, Resource, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
-from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children
+from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children, waiting_edits
 from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status
+from grove.plan.edits import decided_minima, impossible_edits, pending_sentence
 from grove.plan.gangs import topology_name
+from grove.plan.hashing import generation_hash
 from grove.plan.moves import backend_of, leaves
 from grove.plan.support import notices, outdated, unattended, unsupported
 from grove.plan.topology import levels_condition, unmet_requirements
@@ -84,14 +88,23 @@ class CliqueSetReconciler:
             self.shell.reporter.forget(kinds.CLIQUESETS, key)
             self.shell.liveness.forget(kinds.CLIQUESETS, key)
             return None
-        owned = str(key)
-        name = topology_name(cliqueset)
+        owned, name = str(key), topology_name(cliqueset)
+        services, old_services = _ours(cliqueset, cache.store(Service).index(BY_SET, owned))
+        gangs, old_gangs = _ours(cliqueset, cache.store(PodGang).index(BY_SET, owned))
+        cliques, old_cliques = _ours(cliqueset, cache.store(PodClique).index(BY_SET, owned))
         return Observed(
             cliqueset,
-            {item.name: item for item in cache.store(Service).index(BY_SET, owned)},
-            {item.name: item for item in cache.store(PodGang).index(BY_SET, owned)},
-            {item.name: item for item in cache.store(PodClique).index(BY_SET, owned)},
+            services,
+            gangs,
+            cliques,
             cache.store(ClusterTopologyBinding).get(Key("", name)) if name else None,
+            taken={kinds.SERVICES: old_services, kinds.GANGS: old_gangs, kinds.CLIQUES: old_cliques},
+            decided=decided_minima(cliqueset, cliques),
+            placed=self.placed(cliqueset, gangs),
+            revision=lambda gang: effective_revision(gangs[gang], pods_of(cache, gangs[gang])),
+            templates=generation_hash(
+                cliqueset.template.cliques, priority_class=cliqueset.template.priority_class_name
+            ),
         )
 
     def judge(self, seen: Observed) -> Verdict:
@@ -114,6 +127,8 @@ class CliqueSetReconciler:
             refusals = [FieldError("", str(BackendFailed(selection.backend.name, defect)))]
         if refusals:
             return Verdict(selection.backend, refusals, conditions.UNSUPPORTED, topology)
+        if errors := impossible_edits(cliqueset, seen.cliques, seen.gangs, seen.placed):
+            return Verdict(selection.backend, errors, conditions.INVALID, topology)
         return Verdict(selection.backend, topology=topology)
 
     def _errors(self, cliqueset: PodCliqueSet) -> Sequence[FieldError]:
@@ -130,19 +145,50 @@ class CliqueSetReconciler:
         if verdict.refused or verdict.backend is None:
             return ChildrenPlan((), Settled())
         key = seen.cliqueset.key
-        observed = Observed(
-            seen.cliqueset,
-            seen.services,
-            seen.gangs,
-            seen.cliques,
-            seen.topology if self._topology_aware else None,
-            verdict.backend.name,
-            self.held(seen, verdict.backend.name),
-            self.shell.scheduling.external,
+        observed = replace(
+            seen,
+            topology=seen.topology if self._topology_aware else None,
+            backend=verdict.backend.name,
+            held=self.held(seen, verdict.backend.name),
+            external=self.shell.scheduling.external,
         )
         plan = plan_children(observed, self._settled.get(key, Settled()))
         self._settled[key] = plan.settled
         return plan
+
+    def placed(self, cliqueset: PodCliqueSet, gangs: Mapping[str, PodGang]) -> dict[str, frozenset[str]]:
+        """The gangs that have pods on nodes, and which edits their schedulers can be told of."""
+        found: dict[str, frozenset[str]] = {}
+        editable: dict[str, frozenset[str]] = {}
+        for name, gang in gangs.items():
+            if not self.is_placed(gang):
+                continue
+            chosen = backend_of(gang)
+            if chosen not in editable:
+                backend = self.shell.scheduling.backend_of(gang)
+                context = self.shell.scheduling.context(backend, cliqueset)
+                able = backend.editable(context) if offers(backend, Editing) else ()
+                editable[chosen] = frozenset(map(str, able))
+            found[name] = editable[chosen]
+        return found
+
+    def is_placed(self, gang: PodGang) -> bool:
+        """Whether pods of a gang are on nodes; of one that says so the pods are not counted again."""
+        told = {each.type for each in gang.status.conditions if each.is_true}
+        if conditions.SCHEDULED in told or conditions.INITIALIZED not in told:
+            return conditions.SCHEDULED in told
+        return any(pod.active and pod.bound for pod in pods_of(self.shell.cache, gang))
+
+    def pending_edits(self, seen: Observed) -> Condition | None:
+        """What was edited and waits until gangs are placed anew."""
+        topology = seen.topology if self._topology_aware else None
+        waiting = waiting_edits(replace(seen, topology=topology))
+        if not waiting:
+            return None
+        message = pending_sentence(waiting, seen.cliqueset.namespace)
+        return Condition(
+            type=conditions.EDIT_PENDING, status="True", reason=conditions.PODS_STILL_PLACED, message=message
+        )
 
     def held(self, seen: Observed, wanted: str) -> dict[str, str]:
         """The gangs that cannot move to the wanted backend yet, and the backend that they stay with."""
@@ -188,6 +234,7 @@ class CliqueSetReconciler:
                 *unattended(seen.gangs.values()),
             ],
             topology=verdict.topology,
+            pending=self.pending_edits(seen) if not verdict.refused else None,
         )
         status = desired_cliqueset_status(cliqueset, facts, now=self.shell.clock.now())
         news = cliqueset.metadata.generation != cliqueset.status.observed_generation
@@ -199,6 +246,8 @@ class CliqueSetReconciler:
             haste=Haste.AT_ONCE if news and verdict.refused else Haste.WHEN_QUIET,
         )
         self._tell(cliqueset, verdict, applied, written=reported.written)
+        if reported.written and facts.pending is not None and not _says(cliqueset, facts.pending):
+            self.shell.recorder.send(events.edit_pending(cliqueset, facts.pending.message))
         for gang in self.moved(seen, applied):
             name = verdict.backend.name if verdict.backend is not None else ""
             self.shell.recorder.send(events.backend_changed(gang, backend_of(gang), name))
@@ -231,6 +280,26 @@ class CliqueSetReconciler:
             recorder.send(events.children_removed(cliqueset, f"removed {removed}"))
         if applied.refusals:
             recorder.send(events.children_failed(cliqueset, failures_text(applied.refusals)))
+
+
+def _says(cliqueset: PodCliqueSet, condition: Condition) -> bool:
+    known = find_condition(cliqueset.status.conditions, condition.type)
+    return known is not None and known.message == condition.message
+
+
+T = TypeVar("T", bound=Object)
+
+
+def _ours(cliqueset: PodCliqueSet, items: Iterable[T]) -> tuple[dict[str, T], frozenset[str]]:
+    """The children of a set by name, and the names that children of an earlier set of its name still have."""
+    ours, earlier = {}, set()
+    for item in items:
+        owner = item.owner
+        if owner is None or owner.uid == cliqueset.uid:
+            ours[item.name] = item
+        elif owner.kind == kinds.CLIQUESETS.kind and owner.name == cliqueset.name:
+            earlier.add(item.name)
+    return ours, frozenset(earlier)
 
 
 def _counted(applied: Applied, kind: type[Change]) -> str:

@@ -53,6 +53,22 @@ def gang_lost(gang: PodGang, message: str) -> Event:
     return Event(WARNING, "Unhealthy", message, _about(kinds.GANGS, gang))
 
 
+def started_anew(gang: PodGang, why: str) -> Event:
+    return Event(NORMAL, "StartedAnew", f"{why}; the gang is started anew", _about(kinds.GANGS, gang))
+
+
+def gave_back(gang: PodGang, why: str) -> Event:
+    return Event(WARNING, "GaveBack", why, _about(kinds.GANGS, gang))
+
+
+def gates_stay_closed(gang: PodGang, why: str) -> Event:
+    return Event(WARNING, "GatesStayClosed", why, _about(kinds.GANGS, gang))
+
+
+def edit_pending(cliqueset: PodCliqueSet, message: str) -> Event:
+    return Event(WARNING, "EditPending", message, _about(kinds.CLIQUESETS, cliqueset))
+
+
 def objects_repaired(gang: PodGang, what: str) -> Event:
     return Event(WARNING, "Repaired", what, _about(kinds.GANGS, gang))
 

@@ -1,4 +1,4 @@
-"""Serves gangs that somebody else made: chooses their backend, prepares their pods, opens their gates.
+"""Serves gangs that somebody else made: chooses their backend, prepares their pods.
 
 The gang's creator keeps its spec but for the references; pods are patched in their metadata only. Whatever
 has to be in a pod from its birth and is not there holds the gang back, with a sentence for each such pod.
@@ -11,7 +11,6 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Backend, Context
 from grove.controllers.apply import Remembers
-from grove.controllers.opening import openings
 from grove.controllers.shell import Shell
 from grove.errors import InvalidInput, NotFound
 from grove.kube.client import Client
@@ -67,21 +66,6 @@ class ForeignGangs:
         applied = await self._shell.applier.apply(changes, barrier=barrier, key=gang.key)
         applied.raise_failure()
         return tuple(troubles)
-
-    async def open(
-        self, gang: PodGang, pods: Sequence[Pod], backend: Backend, context: Context, barrier: Remembers
-    ) -> None:
-        """Open the gates of a gang that is complete."""
-        changes: list[Change] = []
-        for group in gang.spec.podgroups:
-            mine = [pod for pod in pods if pod.labels.get(labels.POD_CLIQUE) == group.name]
-            changes += openings(
-                self._shell, mine, gang=gang, clique=group.name, backend=backend, context=context
-            )
-        applied = await self._shell.applier.apply(changes, barrier=barrier, key=gang.key)
-        if changes:
-            self._shell.story.gates_opened(gang, self._shell.clock.now())
-        applied.raise_failure()
 
     def forget(self, pods: Sequence[Pod]) -> None:
         """The gang is gone."""

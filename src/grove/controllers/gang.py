@@ -1,47 +1,48 @@
-"""Keeps one gang: its scheduler objects in place, its pods referenced, its story told.
+"""Keeps one gang: its scheduler objects in place, its pods listed, its gates, and what it says of itself.
 
-Forward: the gang's spec becomes the scheduler's objects, and objects edited or deleted by hand are mended.
-Backward, the scheduler's verdict and the pods become the gang's status: `gang_report`. Works on any PodGang
-that carries the label of an enabled backend.
+Forward: the gang's spec becomes the scheduler's objects (`gang_objects`); once all pods exist they are listed
+and the gates open (`gang_gates`). Backward: the scheduler's verdict and the pods become the gang's status
+(`gang_report`). A gang whose start is used up is started anew (`restarts`). Works on any PodGang that carries
+the label of an enabled backend.
 """
 
 import logging
-from collections.abc import Sequence
 
 from grove.api import kinds, labels
-from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
-from grove.api.pod import Pod
-from grove.backends.base import Backend, HoldingBack, offers
-from grove.backends.shape import incarnation
-from grove.controllers import recall, repair
+from grove.api.revision import effective_revision, restarts
+from grove.controllers import events, recall
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers
-from grove.controllers.attempts import due_in, next_attempt, present
 from grove.controllers.foreign import ForeignGangs
+from grove.controllers.gang_gates import GangGates
+from grove.controllers.gang_objects import forward
 from grove.controllers.gang_report import GangReport
-from grove.controllers.gang_view import Forward, Seen, Told, is_initialized
-from grove.controllers.gang_words import NotEnabled
-from grove.controllers.members import pods_of
-from grove.controllers.scheduling import missing_preconditions
+from grove.controllers.gang_view import Forward, Seen, Told
+from grove.controllers.members import cliques_of, pods_of, strangers_of
+from grove.controllers.partial import PartialGangs
+from grove.controllers.restarts import Restart, bound_by_podgroup, restart_of, started_anew
 from grove.controllers.shell import Shell
-from grove.errors import BackendFailed, GroveError, Terminal, Waiting
+from grove.errors import GroveError
 from grove.meta import Key
-from grove.plan.changes import Apply, Change, Delete, Patch
+from grove.plan.changes import Apply, Patch
 from grove.plan.foreign import is_foreign
 from grove.plan.gangs import complete, references, referencing_podgroups
-from grove.runtime.outcome import DONE, After, Outcome
+from grove.plan.gates import is_released
+from grove.runtime.outcome import DONE, After, Outcome, soonest
 
 log = logging.getLogger(__name__)
 
 
 class GangReconciler:
-    """Brings one gang's scheduler objects, references and status to what they should be."""
+    """Brings one gang's scheduler objects, references, gates and status to what they should be."""
 
     def __init__(self, shell: Shell, foreign: ForeignGangs) -> None:
         self.shell = shell
         self.foreign = foreign
         self.report = GangReport(shell)
+        self.gates = GangGates(shell)
+        self.partial = PartialGangs(shell)
         #: Replaced by the controller's own once it is wired.
         self.barrier: Remembers = NO_BARRIER
 
@@ -51,26 +52,44 @@ class GangReconciler:
         seen = self.observe(key)
         if seen is None:
             return DONE
-        forward = self.forward(seen)
-        if any(isinstance(change, Apply) for change in forward.changes) and not (
+        if not self.shell.scheduling.acts_on(seen.gang):
+            return await self.gates.of_another_process(seen, self.barrier)
+        found = forward(self.shell.scheduling, seen)
+        if any(isinstance(change, Apply) for change in found.changes) and not (
             await self.shell.liveness.confirmed(kinds.GANGS, seen.gang)
         ):
             return DONE
-        failure = forward.failure or await self.write(forward, key)
-        due = due_in(seen.gang, seen.pods, seen.backend, self.shell.clock.now())
+        failure = found.failure or await self.write(found, key)
+        return await self.carry_on(seen, found, failure)
+
+    async def carry_on(self, seen: Seen, found: Forward, failure: GroveError | None) -> Outcome:
+        """List the pods or start the gang anew, tell how it stands, and open its gates."""
+        gang, now = seen.gang, self.shell.clock.now()
+        restart = restart_of(gang, seen.pods, seen.backend, seen.context, leaving=found.leaving, now=now)
         unready = await self.unready_guests(seen) if failure is None else ()
-        referenced = None
-        if failure is None and not unready:
-            referenced = await (self.reference(seen, key) if due is None else self.try_anew(seen, key, due))
-        told = Told(failure, unready, anew=due is not None and due <= 0)
-        outcome = await self.report.tell(seen, forward, told, referenced=referenced, barrier=self.barrier)
+        begins = restart is not None and restart.seconds <= 0
+        written = None
+        if restart is not None and begins:
+            written = await self.start_anew(seen, restart)
+        elif restart is None and failure is None and not unready:
+            written = await self.reference(seen)
+        held = self.gates.held(seen)
+        strangers = () if is_foreign(gang) else strangers_of(self.shell.cache, gang, seen.pods)
+        told = Told(
+            failure,
+            unready,
+            anew=restart.why if restart is not None and begins else "",
+            held=held.why if isinstance(held, After) else "",
+            strangers=tuple(pod.name for pod in strangers),
+        )
+        report = await self.report.tell(seen, found, told, written=written, barrier=self.barrier)
         if failure is not None:
             raise failure
-        if seen.backend is not None and is_foreign(seen.gang):
-            await self.foreign.open(seen.gang, seen.pods, seen.backend, seen.context, self.barrier)
-        if due and (outcome == DONE or (isinstance(outcome, After) and outcome.seconds > due)):
-            return After(due, "the gang is tried anew")
-        return outcome
+        wait = await self.partial.give_back(seen, found, self.barrier)
+        if restart is None and not held:
+            await self.gates.open(report.gang, seen, found.translation.manifests, self.barrier)
+        again = After(restart.seconds, "the gang is started anew") if restart and not begins else DONE
+        return soonest(report.outcome, wait, again, held or DONE)
 
     async def adopted(self, key: Key) -> bool:
         """Whether a gang of somebody else has just got its backend; its change wakes us again."""
@@ -87,101 +106,51 @@ class GangReconciler:
         return await self.foreign.prepare(seen.gang, seen.pods, seen.backend, seen.context, self.barrier)
 
     def observe(self, key: Key) -> Seen | None:
-        cache = self.shell.cache
+        cache, scheduling = self.shell.cache, self.shell.scheduling
         gang = cache.store(PodGang).get(key)
-        if gang is None or gang.terminating:
-            self.shell.reporter.forget(kinds.GANGS, key)
-            self.shell.liveness.forget(kinds.GANGS, key)
-            if gang is not None:
-                self.shell.story.forget(gang.uid)
+        if gang is None or gang.terminating or (scheduling.only and not scheduling.acts_on(gang)):
+            self.forget(key, gang)
             return None
-        if not self.shell.scheduling.acts_on(gang):
-            # Its backend has a process of its own, or this is that process and the gang is not for it.
-            self.shell.reporter.forget(kinds.GANGS, key)
-            self.shell.liveness.forget(kinds.GANGS, key)
-            return None
-        backend = self.shell.scheduling.backend_of(gang)
+        backend = scheduling.backend_of(gang)
         if backend is None and labels.SCHEDULER_BACKEND not in gang.labels:
             # The label is on its way; until it is there nobody acts.
             return None
         # What somebody else made may carry the names of our sets and cliques by chance.
-        ours = not is_foreign(gang)
-        part_of = gang.labels.get(labels.PART_OF, "") if ours else ""
-        cliqueset = cache.store(PodCliqueSet).get(Key(key.namespace, part_of))
-        cliques = [
-            cache.store(PodClique).get(Key(key.namespace, group.name))
-            for group in (gang.spec.podgroups if ours else ())
-        ]
+        part_of = "" if is_foreign(gang) else gang.labels.get(labels.PART_OF, "")
         pods = pods_of(cache, gang)
-        return Seen(
-            gang,
+        context = scheduling.context(
             backend,
-            self.shell.scheduling.context(backend, cliqueset, released=_released(gang, pods, backend)),
-            [clique for clique in cliques if clique is not None and not clique.terminating],
-            pods,
-            self.shell.scheduling.objects_of(gang),
+            cache.store(PodCliqueSet).get(Key(key.namespace, part_of)),
+            released=backend is not None and is_released(gang, pods, backend.scheduling_gate),
+            revision="" if is_foreign(gang) else effective_revision(gang, pods),
+            bound=bound_by_podgroup(pods),
         )
+        return Seen(gang, backend, context, cliques_of(cache, gang), pods, scheduling.objects_of(gang))
 
-    def forward(self, seen: Seen) -> Forward:
-        """The changes that put the scheduler's objects in place."""
-        if seen.backend is None:
-            name = seen.gang.labels.get(labels.SCHEDULER_BACKEND, "")
-            enabled = ", ".join(backend.name for backend in self.shell.scheduling.registry.enabled)
-            why = f"{name!r}: scheduler backend is not enabled in Grove; enabled are {enabled}"
-            return Forward(failure=NotEnabled(why))
-        try:
-            missing = missing_preconditions(seen.backend, seen.context)
-            if missing:
-                return Forward(failure=Waiting("; ".join(missing)))
-            translation = seen.backend.translate(seen.gang, seen.context)
-            recalled = recall.recall_of(seen.backend, seen.gang, seen.objects, seen.pods)
-        except (Terminal, Waiting) as failure:
-            return Forward(failure=failure)
-        except Exception as defect:
-            log.exception("scheduler backend failed", extra={"backend": seen.backend.name})
-            return Forward(failure=BackendFailed(seen.backend.name, defect))
-        changes: list[Change] = []
-        repairs: list[str] = []
-        wanted = set()
-        initialized = is_initialized(seen.gang)
-        for translated in translation.manifests:
-            resource = self.shell.scheduling.resource_of(translated)
-            there = self.shell.scheduling.object(translated)
-            manifest = recall.standing(seen.backend, translated, there, recalled, initialized=initialized)
-            wanted.add((resource, manifest["metadata"]["name"]))
-            if there is not None and there.terminating:
-                continue
-            differing = manifest if there is None else repair.differing(manifest, there)
-            if not differing:
-                continue
-            if there is not None and repair.must_be_replaced(seen.backend, manifest, differing):
-                # Its going wakes the gang, which then creates it anew.
-                changes.append(Delete(resource, there.key, there.uid))
-            else:
-                changes.append(Apply(resource, manifest))
-            if initialized if there is None else repair.taken_over(differing, there):
-                repairs.append(f"{resource.kind} {manifest['metadata']['name']}")
-        for item in seen.objects:
-            resource = self.shell.scheduling.resource_of(item.manifest)
-            if (resource, item.name) not in wanted and not item.terminating:
-                changes.append(Delete(resource, item.key, item.uid))
-        return Forward(tuple(changes), translation, tuple(repairs), recalled)
+    def forget(self, key: Key, gang: PodGang | None) -> None:
+        """The gang is gone, or somebody else's business."""
+        self.shell.reporter.forget(kinds.GANGS, key)
+        self.shell.liveness.forget(kinds.GANGS, key)
+        self.shell.preemptions.forget(key)
+        if gang is not None:
+            self.shell.story.forget(gang.uid)
+            self.partial.forget(gang.uid)
 
-    async def write(self, forward: Forward, key: Key) -> GroveError | None:
+    async def write(self, found: Forward, key: Key) -> GroveError | None:
         """Put the objects in place; what failed. Pods are replaced before their object is whole again."""
-        pods = recall.changes(forward.recall)
+        pods = recall.changes(found.recall)
         shown = await self.shell.applier.apply(pods, barrier=self.barrier, key=key)
         if shown.failures and not shown.refusals:
             # A pod changed underneath, which is no failure of the gang: look again.
             shown.raise_failure()
         if shown.failures:
             return shown.failures[0][1]
-        objects = await self.shell.applier.apply(forward.changes, barrier=self.barrier, key=key)
+        objects = await self.shell.applier.apply(found.changes, barrier=self.barrier, key=key)
         return next((error for _, error in objects.failures), None)
 
-    async def reference(self, seen: Seen, key: Key) -> Applied | None:
+    async def reference(self, seen: Seen) -> Applied | None:
         """List the gang's pods once all of them exist; None while they do not."""
-        found = references(seen.gang, present(seen.pods, seen.gang, seen.backend))
+        found = references(seen.gang, seen.members, seen.context.revision)
         if not complete(seen.gang, found, seen.wanted):
             return None
         groups = referencing_podgroups(seen.gang, found)
@@ -189,34 +158,22 @@ class GangReconciler:
             return Applied()
         change = Patch(
             kinds.GANGS,
-            key,
+            seen.gang.key,
             {"spec": {"podgroups": groups}},
             resource_version=seen.gang.metadata.resource_version,
         )
-        applied = await self.shell.applier.apply([change], barrier=self.barrier, key=key)
+        applied = await self.shell.applier.apply([change], barrier=self.barrier, key=seen.gang.key)
         applied.raise_failure()
         return applied
 
-    async def try_anew(self, seen: Seen, key: Key, due: float) -> Applied | None:
-        """Forget the pods of an attempt that was spoilt, once it is time for the next one."""
-        if due > 0:
-            return None
-        change = next_attempt(seen.gang)
-        applied = await self.shell.applier.apply([change], barrier=self.barrier, key=key)
+    async def start_anew(self, seen: Seen, restart: Restart) -> Applied:
+        """Give the gang another revision and unlist its pods; cliques make new ones."""
+        change = started_anew(seen.gang)
+        applied = await self.shell.applier.apply([change], barrier=self.barrier, key=seen.gang.key)
         applied.raise_failure()
-        log.info("gang is tried anew", extra={"gang": str(key), "attempt": incarnation(seen.gang) + 2})
+        log.info(
+            "gang is started anew",
+            extra={"gang": str(seen.gang.key), "start": restarts(seen.gang) + 2, "why": restart.why},
+        )
+        self.shell.recorder.send(events.started_anew(seen.gang, restart.why))
         return applied
-
-
-def _released(gang: PodGang, pods: Sequence[Pod], backend: Backend | None) -> bool:
-    """Whether every pod that the gang lists exists without the gate that was ours to open.
-
-    A pod that the backend holds back on purpose counts as open: it is not what the others wait for.
-    """
-    if backend is None or not is_initialized(gang):
-        return False
-    gate = backend.scheduling_gate
-    open_ = {pod.name for pod in pods if pod.active and not pod.gated_by(gate)}
-    if offers(backend, HoldingBack):
-        open_ |= {pod.name for pod in pods if pod.active and backend.holds_back(pod, gang)}
-    return all(each.name in open_ for group in gang.spec.podgroups for each in group.pod_references)

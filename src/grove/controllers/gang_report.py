@@ -1,33 +1,45 @@
 """What a gang says: the scheduler's verdict and the pods become its status, and its turns become events."""
 
 import logging
+from dataclasses import dataclass
 
+import msgspec
 from msgspec.structs import replace
 
 from grove.api import conditions, kinds, labels
-from grove.api.gang import PodGang
+from grove.api.gang import PodGang, PodGangStatus, PodGroup
 from grove.backends.base import Reading, Verdict
 from grove.backends.shape import progress
 from grove.controllers import events
 from grove.controllers.apply import Applied, Remembers
-from grove.controllers.gang_view import Forward, Seen, Told, is_initialized
+from grove.controllers.gang_view import Forward, Seen, Told
 from grove.controllers.gang_words import (
     extra_conditions,
     reason_of,
     scaled_below_minimum,
     score_sentence,
+    stray_pods,
     troubles,
 )
-from grove.controllers.opening import as_opened
 from grove.controllers.report import Haste
 from grove.controllers.shell import Shell
-from grove.errors import BackendFailed, GroveError, Terminal
+from grove.errors import BackendFailed, GroveError
 from grove.meta import Condition, Manifest, find_condition
+from grove.plan.changes import Patch
 from grove.plan.gang_status import GangFacts, desired_gang_status
+from grove.plan.gates import as_opened, is_initialized
 from grove.plan.moves import pending_sentence, stays
 from grove.runtime.outcome import Outcome
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What telling led to: when to look again, and the gang as it is since."""
+
+    outcome: Outcome
+    gang: PodGang
 
 
 class GangReport:
@@ -37,31 +49,34 @@ class GangReport:
         self.shell = shell
 
     async def tell(
-        self, seen: Seen, forward: Forward, told: Told, *, referenced: Applied | None, barrier: Remembers
-    ) -> Outcome:
-        """Say what there is to say about a gang; answers with when to look at it again."""
-        gang, failure, now = _as_referenced(seen.gang, referenced), told.failure, self.shell.clock.now()
-        opens = referenced is not None and not is_initialized(gang)
-        reading = self._read(seen, failure, opens=opens)
+        self, seen: Seen, forward: Forward, told: Told, *, written: Applied | None, barrier: Remembers
+    ) -> Report:
+        """Say what there is to say about a gang; `written` is how its pods were just listed or unlisted."""
+        gang, failure, now = _as_written(seen.gang, written), told.failure, self.shell.clock.now()
+        listed = written is not None and not told.anew
+        opens = listed and not is_initialized(gang)
+        reading = self._read(seen, told, opens=opens)
         facts = GangFacts(
             # Pods without a clique only hold places; the backend reads them, nobody counts them.
             pods=[pod for pod in seen.pods if labels.POD_CLIQUE in pod.labels],
             wanted=seen.wanted,
-            initialized=referenced is not None,
+            initialized=listed,
             scheduled=reading.verdict is Verdict.SCHEDULED,
             reason=reading.reason,
             message=reading.message,
             placement_score=reading.placement_score,
-            extra=(*extra_conditions(forward.translation.losses, failure), *self._pending_move(seen)),
+            extra=(
+                *extra_conditions(forward.translation.losses, failure),
+                *self._pending_move(seen),
+                *stray_pods(told.strangers),
+            ),
             troubles=[*troubles(seen.cliques, failure), *told.unready],
+            anew=bool(told.anew),
         )
         status = desired_gang_status(gang, facts, now=now)
-        # The cliques wait for Initialized before they open gates. What no retry can mend is not looked at
-        # again, so now is the only time to say it; why an attempt ended, too.
-        if told.anew or opens or isinstance(failure, Terminal):
-            haste = Haste.AT_ONCE
-        else:
-            haste = _haste(gang, facts, reading, failure)
+        # Gates open only once Initialized is written. After a failure the next look may be long in coming.
+        urgent = bool(told.anew) or opens or failure is not None
+        haste = Haste.AT_ONCE if urgent else _haste(gang, facts, reading)
         reported = await self.shell.reporter.report(
             kinds.GANGS,
             gang,
@@ -78,21 +93,22 @@ class GangReport:
             self.shell.recorder.send(events.pods_not_prepared(gang, "; ".join(told.unready)))
         if reported.written:
             self._tell(gang, status, reading)
-        return reported.outcome
+            gang = replace(gang, status=msgspec.convert(status, PodGangStatus))
+        return Report(reported.outcome, gang)
 
-    def _read(self, seen: Seen, failure: GroveError | None, *, opens: bool) -> Reading:
+    def _read(self, seen: Seen, told: Told, *, opens: bool) -> Reading:
         """The scheduler's word, or ours when the scheduler could not be asked yet.
 
         What is told as the gates open must not say that they are closed: it may stand for a while.
         """
-        manifests = [item.manifest for item in seen.objects]
+        manifests, failure = [item.manifest for item in seen.objects], told.failure
         if seen.backend is None:
             # Nobody acts on the gang; where it runs it goes on running.
             placed = progress(seen.gang, seen.pods)
             verdict = Verdict.SCHEDULED if placed.complete else Verdict.WAITING
             return Reading(verdict, conditions.BACKEND_NOT_ENABLED, f"{placed.sentence}; {failure}")
         try:
-            pods = as_opened(seen.pods, seen.gang, seen.backend) if opens else seen.pods
+            pods = as_opened(seen.pods, seen.gang, seen.backend.scheduling_gate) if opens else seen.pods
             reading = seen.backend.read(seen.gang, manifests, pods, seen.context)
         except Exception as defect:
             # The pods are the truth in any case; only the reason is missing.
@@ -107,6 +123,15 @@ class GangReport:
             return Reading(Verdict.WAITING, conditions.SCALED_BELOW_MINIMUM, short)
         if failure is not None and reading.verdict is not Verdict.SCHEDULED:
             return Reading(Verdict.WAITING, reason_of(failure), str(failure))
+        if told.held and reading.verdict is not Verdict.SCHEDULED:
+            sentence = progress(seen.gang, seen.pods).sentence
+            return Reading(Verdict.WAITING, conditions.STEPPED_BACK, f"{sentence}; {told.held}.")
+        if reading.reason == conditions.WAITING_FOR_PODS and (said := troubles(seen.cliques, None)):
+            return Reading(
+                Verdict.WAITING,
+                conditions.POD_CREATE_FAILED,
+                f"{reading.message.rstrip('.')}; {'; '.join(dict.fromkeys(said))}",
+            )
         return reading
 
     def _pending_move(self, seen: Seen) -> list[Condition]:
@@ -162,19 +187,22 @@ def _is_news(gang: PodGang, reading: Reading) -> bool:
     return told is None or told.reason != reading.reason
 
 
-def _as_referenced(gang: PodGang, referenced: Applied | None) -> PodGang:
-    """The gang as it is since its pods were listed: what we say is about that one."""
+def _as_written(gang: PodGang, written: Applied | None) -> PodGang:
+    """The gang as it is since its pods were listed or unlisted: what we say is about that one."""
     about = (kinds.GANGS, gang.key)
-    if referenced is None or about not in referenced.versions:
+    if written is None or about not in written.versions:
         return gang
-    version, generation = referenced.versions[about], referenced.generations[about]
-    return replace(gang, metadata=replace(gang.metadata, resource_version=version, generation=generation))
+    version, generation = written.versions[about], written.generations[about]
+    metadata = replace(gang.metadata, resource_version=version, generation=generation)
+    listed = [change.patch["spec"]["podgroups"] for change in written.done if isinstance(change, Patch)]
+    podgroups = msgspec.convert(listed[0], tuple[PodGroup, ...]) if listed else gang.spec.podgroups
+    return replace(gang, metadata=metadata, spec=replace(gang.spec, podgroups=podgroups))
 
 
-def _haste(gang: PodGang, facts: GangFacts, reading: Reading, failure: GroveError | None) -> Haste:
+def _haste(gang: PodGang, facts: GangFacts, reading: Reading) -> Haste:
     """Why it does not go on is told soon; that it still waits for its turn, when there is time."""
     refused = reading.verdict is Verdict.UNSCHEDULABLE and _is_news(gang, reading)
-    if refused or failure is not None or facts.troubles:
+    if refused or facts.troubles:
         return Haste.SOON
     before = find_condition(gang.status.conditions, conditions.SCHEDULED)
     if reading.verdict is Verdict.WAITING and not (before is not None and before.is_true):

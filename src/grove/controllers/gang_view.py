@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grove.api import conditions
+from grove.api import labels
 from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Backend, Context, Recall, Translation
 from grove.errors import GroveError
-from grove.meta import find_condition
 from grove.plan.changes import Change
 from grove.plan.foreign import is_foreign
 from grove.plan.foreign import wanted as foreign_wanted
@@ -24,8 +23,19 @@ class Seen:
     backend: Backend | None
     context: Context
     cliques: Sequence[PodClique]
+    #: Its pods, those included that a scheduler made to hold places for them.
     pods: Sequence[Pod]
     objects: Sequence[Foreign]
+
+    @property
+    def members(self) -> list[Pod]:
+        """Its pods, without those that only hold places."""
+        return [pod for pod in self.pods if labels.POD_CLIQUE in pod.labels]
+
+    @property
+    def running(self) -> bool:
+        """Whether any of its pods is on a node."""
+        return any(self.context.bound.values())
 
     @property
     def wanted(self) -> dict[str, int]:
@@ -48,6 +58,8 @@ class Forward:
     repairs: tuple[str, ...] = ()
     #: What the scheduler must learn again before objects that came back may be as translated.
     recall: Recall | None = None
+    #: Objects of the present start that are being deleted.
+    leaving: tuple[str, ...] = ()
     failure: GroveError | None = None
 
 
@@ -58,11 +70,9 @@ class Told:
     failure: GroveError | None
     #: What the pods of a foreign gang lack that only their creator can give them.
     unready: tuple[str, ...] = ()
-    #: Whether a new attempt has just begun.
-    anew: bool = False
-
-
-def is_initialized(gang: PodGang) -> bool:
-    """Whether its pods are listed and its gates may open."""
-    condition = find_condition(gang.status.conditions, conditions.INITIALIZED)
-    return condition is not None and condition.is_true
+    #: Why the gang has just been started anew; empty when it was not.
+    anew: str = ""
+    #: Why its gates stay closed although it is complete; empty when they do not.
+    held: str = ""
+    #: Living pods that carry the gang's labels and belong to nobody.
+    strangers: tuple[str, ...] = ()

@@ -40,6 +40,21 @@ def troubles(cliques: Sequence[PodClique], failure: GroveError | None) -> list[s
     return told if failure is None else [*told, str(failure)]
 
 
+def stray_pods(pods: Sequence[str]) -> list[Condition]:
+    """That pods carry the gang's labels and belong to nobody; they are neither counted nor deleted."""
+    if not pods:
+        return []
+    more = " and more" if len(pods) > _MOST_NAMES else ""
+    message = (
+        f"{', '.join(sorted(pods)[:_MOST_NAMES])}{more}: labelled as pods of this gang but owned by no "
+        "PodClique; Grove does not count them and does not delete them"
+    )
+    return [Condition(type=conditions.STRAY_PODS, status="True", reason=conditions.NO_OWNER, message=message)]
+
+
+_MOST_NAMES = 5
+
+
 def reason_of(failure: GroveError) -> str:
     match failure:
         case NotEnabled():

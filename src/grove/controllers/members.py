@@ -1,20 +1,77 @@
-"""The pods of a gang, as the cache has them."""
+"""The pods of a gang, as the cache has them: by the UIDs of their owners, never by labels alone."""
 
 from collections.abc import Sequence
 from typing import Final
 
-from grove.api import labels
+from msgspec.structs import replace
+
+from grove.api import labels, names
+from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
+from grove.meta import Key, Object
 from grove.plan.foreign import is_foreign
 from grove.runtime.cache import Cache
 
 PODS_BY_GANG: Final = "gang"
+PODS_BY_OWNER: Final = "owner"
 
 
-def pods_of(cache: Cache, gang: PodGang) -> Sequence[Pod]:
-    """Who belongs to a gang: of one of ours only pods that are ours, whatever others put on theirs."""
-    pods = cache.store(Pod).index(PODS_BY_GANG, str(gang.key))
+def cliques_of(cache: Cache, gang: PodGang) -> list[PodClique]:
+    """The cliques that fill the podgroups of a gang of ours: of the same set, not of an earlier one."""
     if is_foreign(gang):
-        return pods
-    return [pod for pod in pods if pod.labels.get(labels.MANAGED_BY) == labels.MANAGER]
+        return []
+    found = (cache.store(PodClique).get(Key(gang.namespace, group.name)) for group in gang.spec.podgroups)
+    return [
+        clique
+        for clique in found
+        if clique is not None and not clique.terminating and of_one_set(clique, gang)
+    ]
+
+
+def of_one_set(one: Object, other: Object) -> bool:
+    """Whether two children belong to the same set; one that lost its owner is given it back by the set."""
+    return one.owner is None or other.owner is None or one.owner.uid == other.owner.uid
+
+
+def pods_of(cache: Cache, gang: PodGang) -> list[Pod]:
+    """The pods of a gang: those that its cliques own, and what a scheduler made to hold places for them.
+
+    Whoever made a gang of somebody else labels its pods; there the label is all that there is.
+    """
+    labelled = cache.store(Pod).index(PODS_BY_GANG, str(gang.key))
+    if is_foreign(gang):
+        return list(labelled)
+    found: list[Pod] = []
+    for clique in cliques_of(cache, gang):
+        found += [_as_member(pod, clique) for pod in cache.store(Pod).index(PODS_BY_OWNER, clique.uid)]
+    found += [pod for pod in labelled if labels.POD_CLIQUE not in pod.labels and _is_ours(pod)]
+    return found
+
+
+def strangers_of(cache: Cache, gang: PodGang, members: Sequence[Pod]) -> list[Pod]:
+    """Pods that carry the labels of a gang of ours and do not belong to it."""
+    ours = {pod.uid for pod in members}
+    return [
+        pod
+        for pod in cache.store(Pod).index(PODS_BY_GANG, str(gang.key))
+        if pod.uid not in ours and pod.active and pod.owner is None
+    ]
+
+
+def _is_ours(pod: Pod) -> bool:
+    return pod.labels.get(labels.MANAGED_BY) == labels.MANAGER
+
+
+def _as_member(pod: Pod, clique: PodClique) -> Pod:
+    """The pod with the labels that say where it belongs, also when somebody edited them."""
+    told = pod.labels
+    if told.get(labels.POD_CLIQUE) == clique.name and pod.spec.hostname == names.hostname(
+        clique.name, told.get(labels.POD_INDEX, "")
+    ):
+        return pod
+    index = names.hostname_index(clique.name, pod.spec.hostname)
+    marks = {**told, labels.POD_CLIQUE: clique.name}
+    if index is not None:
+        marks[labels.POD_INDEX] = str(index)
+    return replace(pod, metadata=replace(pod.metadata, labels=marks))

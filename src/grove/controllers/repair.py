@@ -27,11 +27,16 @@ def _all_in(patch: Manifest, fields: Manifest) -> bool:
     )
 
 
-def must_be_replaced(backend: Backend, manifest: Manifest, patch: Manifest) -> bool:
+def cannot_change(backend: Backend, manifest: Manifest, patch: Manifest) -> bool:
     """Whether something differs that the API server refuses to change in place."""
     if not offers(backend, Replacing):
         return False
     return any(_touches(patch, path.split(".")) for path in backend.immutable(manifest))
+
+
+def is_replaceable(backend: Backend, manifest: Manifest) -> bool:
+    """Whether an object that cannot be changed is deleted and created anew."""
+    return offers(backend, Replacing) and backend.replaceable(manifest)
 
 
 def _touches(patch: Manifest, path: Sequence[str]) -> bool:

@@ -16,7 +16,7 @@ from grove.api.gang import PodGang
 from grove.backends.base import Backend, Cluster, Context, Observed, Observing, Probe, Probing, TopologyAware
 from grove.backends.registry import Registry, Selection
 from grove.controllers.observation import Observation
-from grove.errors import ApiError, BackendFailed, BadRequest, Forbidden, Invalid, NotFound, Terminal, Waiting
+from grove.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
 from grove.kube.client import Client
 from grove.meta import Key, Manifest, Object, Resource, manifest_key, resource
 from grove.runtime.cache import Cache
@@ -124,13 +124,19 @@ class Scheduling:
         await self._look_again()
 
     def context(
-        self, backend: Backend | None, cliqueset: PodCliqueSet | None = None, *, released: bool = False
+        self,
+        backend: Backend | None,
+        cliqueset: PodCliqueSet | None = None,
+        *,
+        released: bool = False,
+        revision: str = "",
+        bound: Mapping[str, int] | None = None,
     ) -> Context:
         """What a backend may know besides the gang."""
         if backend is None:
-            return Context(self.cluster, cliqueset=cliqueset)
-        config = self._configs.get(backend.name, {})
-        return Context(self.cluster, config, cliqueset, self.observation.of(backend.name), released)
+            return Context(self.cluster, cliqueset=cliqueset, revision=revision, bound=bound or {})
+        config, observed = self._configs.get(backend.name, {}), self.observation.of(backend.name)
+        return Context(self.cluster, config, cliqueset, observed, released, revision, bound or {})
 
     def _preconditions(self, name: str) -> object:
         backend = self.registry.get(name)
@@ -153,19 +159,14 @@ class Scheduling:
         item = informer.store.get(manifest_key(manifest)) if informer is not None else None
         return item if isinstance(item, Foreign) else None
 
-    def in_place(self, gang: PodGang, backend: Backend, context: Context) -> bool:
-        """Whether every object that the backend wants for a gang exists."""
-        try:
-            translation = backend.translate(gang, context)
-        except (Terminal, Waiting):
-            return False
-        except Exception as defect:
-            raise BackendFailed(backend.name, defect) from defect
-        for manifest in translation.manifests:
-            item = self.object(manifest)
-            if item is None or item.terminating:
-                return False
-        return True
+    def in_place(self, manifests: Sequence[Manifest], *, running: bool) -> bool:
+        """Whether every translated object exists.
+
+        One that is being deleted does as long as pods of the gang are on nodes: it lasts as long as they do,
+        and their replacements belong to it too.
+        """
+        found = [self.object(manifest) for manifest in manifests]
+        return all(item is not None and (running or not item.terminating) for item in found)
 
     def resource_of(self, manifest: Manifest) -> Resource:
         """The resource that serves a translated object."""

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 from grove.controllers.apply import Applier
 from grove.controllers.liveness import Liveness
+from grove.controllers.preemption import Preemptions
 from grove.controllers.report import Reporter
 from grove.controllers.scheduling import Scheduling
 from grove.controllers.story import Story
+from grove.controllers.vanished import Vanished
 from grove.runtime.cache import Cache
 from grove.runtime.clock import Clock
 from grove.runtime.events import Recorder
@@ -26,4 +28,6 @@ class Shell:
     scheduling: Scheduling
     recorder: Recorder
     story: Story
+    preemptions: Preemptions
+    vanished: Vanished
     clock: Clock

@@ -14,6 +14,7 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
+from grove.api.revision import next_revision
 from grove.api.service import Service
 from grove.api.topology import ClusterTopologyBinding
 from grove.controllers.echoes import Echoes
@@ -88,6 +89,15 @@ def unhurried(key: Key, cache: Cache) -> float:
     return max(_A_MOMENT_SECONDS, crowd, with_its_pods(key, cache))
 
 
+def unless_others_wait(key: Key, cache: Cache) -> float:
+    """As `unhurried`, unless pods above the minimum wait for the gang to be placed."""
+    gang = cache.store(PodGang).get(key)
+    if gang is None or _is_true(gang, conditions.SCHEDULED):
+        return unhurried(key, cache)
+    more = any(len(group.pod_references) > group.min_replicas for group in gang.spec.podgroups)
+    return with_its_pods(key, cache) if more else unhurried(key, cache)
+
+
 def with_its_siblings(key: Key, cache: Cache) -> float:
     """Longer for a set with many gangs."""
     return min(_SET_SECONDS_MOST, _SET_SECONDS_EACH * cache.store(PodGang).count("set", str(key)))
@@ -106,25 +116,30 @@ def its_set(item: Object, cache: Cache) -> Iterator[Key]:
 
 
 def its_clique(item: Object, cache: Cache) -> Iterator[Key]:
-    if name := item.labels.get(labels.POD_CLIQUE):
+    """The clique that owns a pod, and the one that its label names."""
+    owner, name = item.owner, item.labels.get(labels.POD_CLIQUE)
+    if owner is not None and owner.kind == kinds.CLIQUES.kind:
+        yield Key(item.namespace, owner.name)
+    if name and (owner is None or owner.name != name):
         yield Key(item.namespace, name)
 
 
 def its_gang(item: Object, cache: Cache) -> Iterator[Key]:
-    if name := item.labels.get(labels.POD_GANG):
+    """The gang that a label names; of a pod also the gang of its clique, whatever the label says."""
+    name, owner = item.labels.get(labels.POD_GANG), item.owner
+    if name:
         yield Key(item.namespace, name)
+    if owner is None or owner.kind != kinds.CLIQUES.kind:
+        return
+    clique = cache.store(PodClique).get(Key(item.namespace, owner.name))
+    other = clique.labels.get(labels.POD_GANG) if clique is not None else None
+    if other and other != name:
+        yield Key(item.namespace, other)
 
 
 def its_cliques(gang: PodGang, cache: Cache) -> Iterator[Key]:
     for group in gang.spec.podgroups:
         yield Key(gang.namespace, group.name)
-
-
-def its_cliques_with_more(gang: PodGang, cache: Cache) -> Iterator[Key]:
-    """The cliques that have pods above the gang's minimum: a backend may hold those back."""
-    for group in gang.spec.podgroups:
-        if len(group.pod_references) > group.min_replicas:
-            yield Key(gang.namespace, group.name)
 
 
 def its_gangs(cliqueset: PodCliqueSet, cache: Cache) -> Iterator[Key]:
@@ -174,9 +189,15 @@ def chooses_otherwise(old: PodCliqueSet, new: PodCliqueSet) -> bool:
     )
 
 
-def gang_moved(old: PodGang, new: PodGang) -> bool:
-    """A gang that another backend acts on now: its waiting pods are replaced."""
-    return old.labels.get(labels.SCHEDULER_BACKEND) != new.labels.get(labels.SCHEDULER_BACKEND)
+def gang_differs(old: PodGang, new: PodGang) -> bool:
+    """A gang for which pods must be made otherwise: it is another one, edited, started anew or moved."""
+    chosen = labels.SCHEDULER_BACKEND
+    return (
+        old.uid != new.uid
+        or old.terminating != new.terminating
+        or old.labels.get(chosen) != new.labels.get(chosen)
+        or next_revision(old) != next_revision(new)
+    )
 
 
 def service_differs(old: Service, new: Service) -> bool:
@@ -196,6 +217,7 @@ def clique_counts(old: PodClique, new: PodClique) -> bool:
     """What a gang must know of its cliques: how many pods they want, and what keeps them from it."""
     return (
         old.spec.replicas != new.spec.replicas
+        or old.metadata.owner_references != new.metadata.owner_references
         or old.status.last_errors != new.status.last_errors
         or old.terminating != new.terminating
         or old.uid != new.uid
@@ -206,15 +228,9 @@ def gang_stands(old: PodGang, new: PodGang) -> bool:
     return old.status != new.status or wanted(old, new)
 
 
-def gang_opens(old: PodGang, new: PodGang) -> bool:
-    """A gang that became Initialized, or an initialised one that changed: its cliques may open gates."""
-    initialized = _initialized(new)
-    return (initialized and not _initialized(old)) or old.uid != new.uid or (initialized and wanted(old, new))
-
-
-def gang_placed(old: PodGang, new: PodGang) -> bool:
-    """A gang that became Scheduled: what was held back until then may follow."""
-    return _is_true(new, conditions.SCHEDULED) and not _is_true(old, conditions.SCHEDULED)
+def opened_elsewhere(old: PodGang, new: PodGang) -> bool:
+    """A gang that the process of its backend found complete: its gates are ours to open."""
+    return labels.EXTERNAL_BACKEND in new.annotations and _initialized(new) and not _initialized(old)
 
 
 def pod_counts(old: Pod, new: Pod) -> bool:
@@ -274,17 +290,16 @@ TABLE: tuple[Wakeup, ...] = (
     Wakeup(kinds.SERVICES, Service, service_differs, CLIQUESET, its_set, with_its_siblings),
     Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, wanted, CLIQUESET, sets_that_name_it),
     Wakeup(kinds.CLIQUES, PodClique, wanted, CLIQUE, itself),
-    Wakeup(kinds.GANGS, PodGang, gang_opens, CLIQUE, its_cliques),
-    Wakeup(kinds.GANGS, PodGang, gang_placed, CLIQUE, its_cliques_with_more),
-    Wakeup(kinds.GANGS, PodGang, gang_moved, CLIQUE, its_cliques),
+    Wakeup(kinds.GANGS, PodGang, gang_differs, CLIQUE, its_cliques),
     Wakeup(kinds.CLIQUESETS, PodCliqueSet, chooses_otherwise, GANG, its_gangs),
     Wakeup(kinds.CLIQUESETS, PodCliqueSet, chooses_otherwise, CLIQUE, cliques_of),
     Wakeup(kinds.PODS, Pod, pod_counts, CLIQUE, its_clique, with_its_pods),
     Wakeup(kinds.PODS, Pod, only_stands, CLIQUE, its_clique, unhurried),
     Wakeup(kinds.GANGS, PodGang, wanted, GANG, itself),
+    Wakeup(kinds.GANGS, PodGang, opened_elsewhere, GANG, itself),
     Wakeup(kinds.CLIQUES, PodClique, clique_counts, GANG, its_gang),
     Wakeup(kinds.PODS, Pod, pod_counts, GANG, its_gang, as_soon_as_all_exist),
-    Wakeup(kinds.PODS, Pod, only_stands, GANG, its_gang, unhurried),
+    Wakeup(kinds.PODS, Pod, only_stands, GANG, its_gang, unless_others_wait),
     Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, wanted, TOPOLOGY, itself),
 )
 
@@ -334,10 +349,6 @@ def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Wakeable], 
                 controllers[GANG].enqueue_after(key, _A_MOMENT_SECONDS)
                 return
             controllers[GANG].enqueue(key)
-            gang = cache.store(PodGang).get(key)
-            # Gates wait for the objects to be in place, so whoever opens them looks when one comes.
-            for clique in its_cliques(gang, cache) if gang is not None and old is None else ():
-                controllers[CLIQUE].enqueue(clique)
 
     def cluster_changed() -> None:
         for cliqueset in cache.store(PodCliqueSet):

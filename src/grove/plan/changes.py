@@ -135,10 +135,9 @@ def replacing(desired: Any, observed: Any) -> Any:
 
 
 def present(value: Any) -> Any:
-    """A value without the fields that are null or empty: what is left is what was said."""
+    """A value without the fields that are null. What is empty stays: it may be required, or mean "all"."""
     if isinstance(value, Mapping):
-        kept = {key: present(item) for key, item in value.items()}
-        return {key: item for key, item in kept.items() if item not in (None, {}, [], "")}
+        return {key: present(item) for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):
         return [present(item) for item in value]
     return value

@@ -4,7 +4,7 @@ A set of thousands of replicas is looked at often and changes rarely: what was f
 fingerprint of the set is not built or compared again until it changes itself (`settled`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from operator import attrgetter
@@ -21,6 +21,7 @@ from grove.api.topology import ClusterTopologyBinding
 from grove.meta import Manifest, Object, Resource
 from grove.plan.changes import Change, Create, Delete, Patch, difference, replacing, without_absent
 from grove.plan.cliques import desired_clique
+from grove.plan.edits import MINIMUM, differing_fields, held_edits, is_as_placed
 from grove.plan.gangs import desired_gang
 from grove.plan.satellites import desired_service
 
@@ -39,6 +40,16 @@ class Observed:
     held: Mapping[str, str] = field(default_factory=dict)
     #: The backends that a process of their own acts for.
     external: frozenset[str] = frozenset()
+    #: The gangs that have pods on nodes, and what their schedulers can be told of an edit: see `plan.edits`.
+    placed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    #: Names that children of an earlier set still have; ours come when those are gone.
+    taken: Mapping[Resource, frozenset[str]] = field(default_factory=dict)
+    #: By role whose template has no minimum, the one that was decided when its first clique was made.
+    decided: Mapping[str, int] = field(default_factory=dict)
+    #: The revision of the pods of a placed gang; asked for only where an edit may have to wait.
+    revision: Callable[[str], str] = lambda name: ""
+    #: The hash of all pod templates of the set.
+    templates: str = ""
 
     def existing(self, resource: Resource) -> Mapping[str, Object]:
         """The children of one kind."""
@@ -96,7 +107,8 @@ def plan_children(seen: Observed, settled: Settled) -> ChildrenPlan:
     children: dict[Resource, Mapping[str, Object]] = {}
     for resource, places in settled.places.items():
         existing = seen.existing(resource)
-        missing += [places[name] for name in places.keys() - existing.keys()]
+        absent = places.keys() - existing.keys() - seen.taken.get(resource, frozenset())
+        missing += [places[name] for name in absent]
         known, orderly = settled.children.get(resource, {}), dict(existing)
         for name, child in existing.items():
             old = known.get(name)
@@ -160,6 +172,8 @@ def _fingerprint(seen: Observed) -> object:
         seen.backend,
         tuple(sorted(seen.held.items())),
         seen.external,
+        tuple(sorted(seen.placed.items())),
+        frozenset(name for name, clique in seen.cliques.items() if clique.spec.replicas == 0),
         (topology.uid, topology.metadata.generation) if topology is not None else None,
     )
 
@@ -189,12 +203,82 @@ def _desired(seen: Observed, place: Place) -> Manifest:
     """The child that belongs in this place."""
     cliqueset, replica = seen.cliqueset, place.replica
     if place.template is not None:
-        return desired_clique(cliqueset, replica, place.template)
+        minimum = _minimum(seen, replica, place.template)
+        decided = seen.decided.get(place.template.name)
+        return desired_clique(cliqueset, replica, place.template, minimum=minimum, decided=decided)
     if place.resource == kinds.GANGS:
-        backend = seen.held.get(names.base_gang(cliqueset.name, replica), seen.backend)
-        outside = backend in seen.external
-        return desired_gang(cliqueset, replica, backend=backend, external=outside, topology=seen.topology)
+        return _desired_gang(seen, replica)
     return desired_service(cliqueset, replica)
+
+
+def _desired_gang(seen: Observed, replica: int) -> Manifest:
+    """The gang of one replica; of one that is placed, what its scheduler cannot be told stays as it is."""
+    name = names.base_gang(seen.cliqueset.name, replica)
+    desired, gang = _edited_gang(seen, replica), seen.gangs.get(name)
+    if gang is not None and _waits(seen, desired, gang):
+        held_edits(desired, gang, seen.placed[name])
+    if gang is not None and name in seen.placed:
+        # It says from which templates the pods on nodes were made.
+        templates = gang.annotations.get(labels.GENERATION_HASH)
+        desired["metadata"]["annotations"][labels.GENERATION_HASH] = templates
+    return desired
+
+
+def _edited_gang(seen: Observed, replica: int) -> Manifest:
+    """The gang as the set asks for it now."""
+    cliqueset, name = seen.cliqueset, names.base_gang(seen.cliqueset.name, replica)
+    backend = seen.held.get(name, seen.backend)
+    minima = dict(seen.decided)
+    for template in cliqueset.standalone_cliques:
+        clique = seen.cliques.get(names.clique(cliqueset.name, replica, template.name))
+        if clique is not None and clique.spec.replicas == 0:
+            minima[template.name] = 0
+    return desired_gang(
+        cliqueset,
+        replica,
+        backend=backend,
+        external=backend in seen.external,
+        topology=seen.topology,
+        minima=minima,
+        templates=seen.templates,
+    )
+
+
+def _waits(seen: Observed, desired: Manifest, gang: PodGang) -> bool:
+    """Whether the set was edited since the gang was placed, and the scheduler cannot be told."""
+    editable = seen.placed.get(gang.name)
+    if editable is None or not differing_fields(desired, gang, editable):
+        return False
+    # What only the gang has otherwise, somebody wrote into it: that is mended.
+    return not is_as_placed(desired, gang, seen.revision(gang.name))
+
+
+def waiting_edits(seen: Observed) -> dict[str, list[str]]:
+    """The edited fields that wait, by gang, because pods of the gang are on nodes."""
+    found: dict[str, list[str]] = {}
+    wanted = _edited_gang(seen, 0) if seen.placed else {}
+    for name, editable in seen.placed.items():
+        replica = names.set_replica(seen.cliqueset.name, name)
+        if replica is None or replica >= seen.cliqueset.spec.replicas:
+            continue
+        gang = seen.gangs[name]
+        if differing_fields(wanted, gang, editable) and _waits(seen, _edited_gang(seen, replica), gang):
+            found[name] = differing_fields(_edited_gang(seen, replica), gang, editable)
+    return found
+
+
+def _minimum(seen: Observed, replica: int, template: PodCliqueTemplate) -> int:
+    """How many pods of a role a gang cannot do without; of a role that sleeps, once it is awake."""
+    name = names.base_gang(seen.cliqueset.name, replica)
+    clique = names.clique(seen.cliqueset.name, replica, template.name)
+    wanted = seen.decided.get(template.name, template.spec.minimum)
+    gang = seen.gangs.get(name)
+    if gang is None or name not in seen.placed or MINIMUM in seen.placed[name]:
+        return wanted
+    known = {group.name: group.min_replicas for group in gang.spec.podgroups}.get(clique, wanted)
+    if known in (0, wanted) or not _waits(seen, _edited_gang(seen, replica), gang):
+        return wanted
+    return known
 
 
 def _mend(desired: Manifest, observed: Object) -> Manifest:
@@ -203,14 +287,13 @@ def _mend(desired: Manifest, observed: Object) -> Manifest:
     # Attempts are counted for one scheduler; another one begins with the first.
     moved = isinstance(observed, PodGang) and observed.labels.get(labels.SCHEDULER_BACKEND) != chosen
     if isinstance(observed, PodClique):
-        desired["spec"].pop("replicas")
+        if not _scaled_by_template(desired, observed):
+            desired["spec"].pop("replicas")
         desired["spec"]["podSpec"] = replacing(desired["spec"]["podSpec"], observed.spec.pod_spec)
     if isinstance(observed, PodGang):
         referenced = {group.name: group.pod_references for group in observed.spec.podgroups}
         for group in desired["spec"]["podgroups"]:
-            group["podReferences"] = [
-                {"namespace": ref.namespace, "name": ref.name} for ref in referenced.get(group["name"], ())
-            ]
+            group["podReferences"] = [msgspec.to_builtins(ref) for ref in referenced.get(group["name"], ())]
     for field_name in ("labels", "annotations"):
         kept = getattr(observed, field_name)
         gone = {key: None for key in kept if key not in desired["metadata"].get(field_name, {})}
@@ -221,6 +304,13 @@ def _mend(desired: Manifest, observed: Object) -> Manifest:
         # Without its owner it would outlive the set; owners that somebody else gave it are left alone.
         owned["metadata"]["ownerReferences"] = desired["metadata"]["ownerReferences"]
     return difference(owned, msgspec.to_builtins(observed))
+
+
+def _scaled_by_template(desired: Manifest, clique: PodClique) -> bool:
+    """Whether the replicas of the template were edited since they were last applied to the clique."""
+    before = clique.annotations.get(labels.TEMPLATE_REPLICAS)
+    now = desired["metadata"]["annotations"][labels.TEMPLATE_REPLICAS]
+    return before is not None and before != now and clique.spec.auto_scaling_config is None
 
 
 def _metadata(desired: Manifest) -> Manifest:

@@ -6,10 +6,19 @@ from grove.meta import Manifest, owner_reference
 from grove.plan.hashing import template_hash
 
 
-def desired_clique(cliqueset: PodCliqueSet, replica: int, template: PodCliqueTemplate) -> Manifest:
+def desired_clique(
+    cliqueset: PodCliqueSet,
+    replica: int,
+    template: PodCliqueTemplate,
+    *,
+    minimum: int | None = None,
+    decided: int | None = None,
+) -> Manifest:
     """The clique of one role in one replica.
 
-    `spec.replicas` is the value at birth only: afterwards whoever scales the clique owns it.
+    `spec.replicas` belongs to whoever scales the clique, until the template's value is edited: which value
+    was applied last stands in an annotation. So does a minimum that was `decided` because the template has
+    none.
     """
     name = names.clique(cliqueset.name, replica, template.name)
     spec = template.spec
@@ -32,7 +41,9 @@ def desired_clique(cliqueset: PodCliqueSet, replica: int, template: PodCliqueTem
                 ),
             },
             "annotations": {
-                key: value for key, value in template.annotations.items() if key != labels.TOPOLOGY_NAME
+                **{key: value for key, value in template.annotations.items() if key != labels.TOPOLOGY_NAME},
+                labels.TEMPLATE_REPLICAS: str(spec.replicas),
+                labels.DECIDED_MINIMUM: None if decided is None else str(decided),
             },
             "ownerReferences": [owner_reference(cliqueset, kinds.CLIQUESETS.gvk)],
         },
@@ -40,7 +51,7 @@ def desired_clique(cliqueset: PodCliqueSet, replica: int, template: PodCliqueTem
             "roleName": spec.role_name,
             "podSpec": spec.pod_spec,
             "replicas": spec.replicas,
-            "minAvailable": spec.minimum,
+            "minAvailable": spec.minimum if minimum is None else minimum,
             "autoScalingConfig": None
             if autoscaling is None
             else {

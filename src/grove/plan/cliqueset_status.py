@@ -25,6 +25,8 @@ class SetFacts:
     refusal: str = conditions.INVALID
     notices: Sequence[FieldError] = ()
     topology: Condition | None = None
+    #: What was edited and waits until gangs are placed anew.
+    pending: Condition | None = None
 
 
 def desired_cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime) -> Manifest:
@@ -33,11 +35,14 @@ def desired_cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: d
     roles = [template.name for template in cliqueset.standalone_cliques]
     available = [index for index in replicas if _available(_cliques(cliqueset, index, roles, facts.cliques))]
     updates = [_accepted(facts), _availability(cliqueset, available, facts)]
-    if facts.topology is not None:
-        updates.append(facts.topology)
+    occasional = {
+        conditions.TOPOLOGY_LEVELS_UNAVAILABLE: facts.topology,
+        conditions.EDIT_PENDING: facts.pending,
+    }
+    updates += [each for each in occasional.values() if each is not None]
     generation = cliqueset.metadata.generation
     template = cliqueset.template
-    drop = () if facts.topology is not None else (conditions.TOPOLOGY_LEVELS_UNAVAILABLE,)
+    drop = [name for name, each in occasional.items() if each is None]
     return {
         "observedGeneration": generation,
         "replicas": cliqueset.spec.replicas,

@@ -10,6 +10,7 @@ from grove.api.gang import PENDING, RUNNING, STARTING, PodGang
 from grove.api.pod import Pod
 from grove.meta import Condition, Manifest, find_condition
 from grove.plan.conditions import merged
+from grove.plan.gates import reference_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class GangFacts:
     extra: tuple[Condition, ...] = field(default=())
     #: What keeps the cliques from creating their pods, in their own words.
     troubles: Sequence[str] = ()
+    #: Whether the gang has just been started anew: nothing of what it was counts any more.
+    anew: bool = False
 
 
 #: What the API server takes as a condition's reason.
@@ -43,6 +46,7 @@ _OCCASIONAL = (
     conditions.GANG_GUARANTEE,
     conditions.TRANSLATION_LOSS,
     conditions.BACKEND_CHANGE_PENDING,
+    conditions.STRAY_PODS,
 )
 
 
@@ -77,7 +81,8 @@ def counts(pods: Sequence[Pod]) -> tuple[dict[str, int], dict[str, int]]:
 
 def _initialized(gang: PodGang, facts: GangFacts) -> Condition:
     before = find_condition(gang.status.conditions, conditions.INITIALIZED)
-    if facts.initialized or (before is not None and before.is_true):
+    lists = reference_count(gang) > 0 and not facts.anew
+    if facts.initialized or (lists and before is not None and before.is_true):
         return Condition(
             type=conditions.INITIALIZED,
             status="True",
@@ -137,7 +142,9 @@ def _unhealthy(gang: PodGang, facts: GangFacts) -> list[Condition]:
     before = find_condition(gang.status.conditions, conditions.SCHEDULED)
     already = find_condition(gang.status.conditions, conditions.UNHEALTHY)
     fell = before is not None and before.is_true
-    if facts.scheduled or not (fell or (already is not None and already.is_true)):
+    if facts.scheduled or facts.anew or not reference_count(gang):
+        return []
+    if not (fell or (already is not None and already.is_true)):
         return []
     if any(facts.wanted.get(group.name, 0) < group.min_replicas for group in gang.spec.podgroups):
         # Scaled down on purpose: nothing was lost.

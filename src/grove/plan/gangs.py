@@ -1,11 +1,13 @@
 """The gangs of a set: what must be placed together or not at all. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 
 from grove.api import kinds, labels, names
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang, PodGroup
 from grove.api.pod import Pod
+from grove.api.revision import revision_of
 from grove.api.topology import ClusterTopologyBinding, TopologyConstraint
 from grove.meta import Manifest, owner_reference
 
@@ -20,14 +22,20 @@ def desired_gang(
     backend: str,
     external: bool = False,
     topology: ClusterTopologyBinding | None = None,
+    minima: Mapping[str, int] | None = None,
+    templates: str = "",
 ) -> Manifest:
-    """The base gang of one replica, as it is born: its podgroups listed, no pod referenced yet."""
+    """The base gang of one replica, as it is born: its podgroups listed, no pod referenced yet.
+
+    `minima` says by role how many pods the gang cannot do without, where that is not what the template says;
+    `templates` is the hash of all pod templates of the set.
+    """
     name = names.base_gang(cliqueset.name, replica)
     groups: list[Manifest] = [
         {
             "name": names.clique(cliqueset.name, replica, clique.name),
             "podReferences": [],
-            "minReplicas": clique.spec.minimum,
+            "minReplicas": (minima or {}).get(clique.name, clique.spec.minimum),
             "topologyConstraint": _constraint(clique.topology_constraint, topology),
         }
         for clique in cliqueset.standalone_cliques
@@ -54,6 +62,7 @@ def desired_gang(
                 **_mirrored(cliqueset.annotations),
                 labels.TOPOLOGY_NAME: topology.name if topology is not None and packed else None,
                 labels.EXTERNAL_BACKEND: "true" if external else None,
+                labels.GENERATION_HASH: templates or None,
             },
             "ownerReferences": [owner_reference(cliqueset, kinds.CLIQUESETS.gvk)],
         },
@@ -72,20 +81,25 @@ def topology_name(cliqueset: PodCliqueSet) -> str:
     return next((each.topology_name for each in constraints if each and each.topology_name), "")
 
 
-def references(gang: PodGang, pods: Iterable[Pod]) -> dict[str, list[str]]:
-    """The live pods of each podgroup that point back to the gang, by name, in order.
+References = Mapping[str, Sequence[Pod]]
 
-    A failed pod is about to be replaced and is left out.
+
+def references(gang: PodGang, pods: Iterable[Pod], revision: str = "") -> dict[str, list[Pod]]:
+    """The pods of each podgroup that take part in the present start of the gang, by name, in order.
+
+    A failed pod is about to be replaced and is left out; so is one that waits in an earlier start.
     """
-    found: dict[str, list[str]] = {group.name: [] for group in gang.spec.podgroups}
+    found: dict[str, list[Pod]] = {group.name: [] for group in gang.spec.podgroups}
     for pod in pods:
         clique = pod.labels.get(labels.POD_CLIQUE, "")
-        if clique in found and not pod.terminating and pod.status.phase != "Failed":
-            found[clique].append(pod.name)
-    return {clique: sorted(names) for clique, names in found.items()}
+        if clique not in found or pod.terminating or pod.status.phase == "Failed":
+            continue
+        if pod.bound or not revision or revision_of(pod) == revision:
+            found[clique].append(pod)
+    return {clique: sorted(members, key=attrgetter("name")) for clique, members in found.items()}
 
 
-def complete(gang: PodGang, found: Mapping[str, list[str]], replicas: Mapping[str, int]) -> bool:
+def complete(gang: PodGang, found: References, replicas: Mapping[str, int]) -> bool:
     """Whether every clique of the gang is there with all of its pods."""
     return all(
         group.name in replicas and len(found[group.name]) >= replicas[group.name]
@@ -93,19 +107,23 @@ def complete(gang: PodGang, found: Mapping[str, list[str]], replicas: Mapping[st
     )
 
 
-def referencing_podgroups(gang: PodGang, found: Mapping[str, list[str]]) -> list[Manifest] | None:
+def referencing_podgroups(gang: PodGang, found: References) -> list[Manifest] | None:
     """The gang's podgroups with the found pods referenced, or None when they already are."""
     groups = gang.spec.podgroups
-    if all([ref.name for ref in group.pod_references] == found[group.name] for group in groups):
+    if all(
+        [(ref.name, ref.uid) for ref in group.pod_references]
+        == [(pod.name, pod.uid) for pod in found[group.name]]
+        for group in groups
+    ):
         return None
-    return [podgroup_manifest(group, gang.namespace, found[group.name]) for group in groups]
+    return [podgroup_manifest(group, found[group.name]) for group in groups]
 
 
-def podgroup_manifest(group: PodGroup, namespace: str, pods: Iterable[str]) -> Manifest:
+def podgroup_manifest(group: PodGroup, pods: Iterable[Pod]) -> Manifest:
     """A podgroup as it is written, with these pods referenced."""
     manifest: Manifest = {
         "name": group.name,
-        "podReferences": [{"namespace": namespace, "name": pod} for pod in pods],
+        "podReferences": [{"namespace": pod.namespace, "name": pod.name, "uid": pod.uid} for pod in pods],
         "minReplicas": group.min_replicas,
     }
     constraint = group.topology_constraint

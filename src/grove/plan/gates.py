@@ -1,33 +1,88 @@
-"""Decide which pods of one clique may leave their gang gate.
+"""Decide which pods of a gang may leave their gate.
 
-Pure: observations in, decisions out. `controllers.clique` reads and writes.
+Pure: observations in, decisions out. `controllers.gang` reads and writes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from grove.api.conditions import INITIALIZED
 from grove.api.gang import PodGang
 from grove.api.labels import LEGACY_GATE
+from grove.api.minimum import above_minimum
 from grove.api.pod import Pod
+from grove.api.revision import revision_of
 from grove.meta import Manifest, find_condition
 
 
-def releasable(
-    pods: Sequence[Pod], *, gang: PodGang, clique: str, gate: str, objects_in_place: bool
-) -> list[Pod]:
-    """The gated pods that the gang lists, once it is Initialized and its scheduler's objects exist."""
-    initialized = find_condition(gang.status.conditions, INITIALIZED)
-    if initialized is None or not initialized.is_true or not objects_in_place:
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What the gates of a gang depend on besides its pods."""
+
+    gate: str
+    #: The gang's present revision; empty for gangs of others, whose pods have none.
+    revision: str
+    #: Whether the scheduler's objects are in place.
+    in_place: bool
+    #: Whether the minimum of every podgroup is on nodes.
+    placed: bool
+    #: Whether something else keeps the whole gang waiting.
+    held: bool = False
+
+
+def releasable(gang: PodGang, pods: Sequence[Pod], opening: Opening) -> list[Pod]:
+    """The gated pods whose gate may open now.
+
+    The pods of the minimum open together: only when the gang is Initialized and every one of them that it
+    lists exists. Those above the minimum follow once it is placed.
+    """
+    if not is_initialized(gang) or not opening.in_place or opening.held:
         return []
-    listed = {
-        reference.name
-        for group in gang.spec.podgroups
-        if group.name == clique
-        for reference in group.pod_references
-    }
-    return [pod for pod in pods if pod.name in listed and not pod.terminating and gates_of(pod, gate)]
+    is_listed, above = listed(gang), above_minimum(gang)
+    members = [pod for pod in pods if is_listed(pod) and pod.active and _belongs(pod, opening.revision)]
+    if not opening.placed and not any(pod.bound for pod in members) and len(members) < reference_count(gang):
+        return []
+    return [
+        pod
+        for pod in members
+        if gates_of(pod, opening.gate) and not pod.bound and (opening.placed or not above(pod))
+    ]
+
+
+def _belongs(pod: Pod, revision: str) -> bool:
+    return pod.bound or not revision or revision_of(pod) == revision
+
+
+def listed(gang: PodGang) -> Callable[[Pod], bool]:
+    """Tells whether the gang lists a pod: by its UID, or by its name where somebody else left the UID out."""
+    references = [each for group in gang.spec.podgroups for each in group.pod_references]
+    uids = {each.uid for each in references if each.uid}
+    unnamed = {each.name for each in references if not each.uid}
+    return lambda pod: pod.uid in uids or pod.name in unnamed
+
+
+def reference_count(gang: PodGang) -> int:
+    """How many pods the gang lists."""
+    return sum(len(group.pod_references) for group in gang.spec.podgroups)
+
+
+def is_initialized(gang: PodGang) -> bool:
+    """Whether the gang says that its pods are listed and its gates may open."""
+    condition = find_condition(gang.status.conditions, INITIALIZED)
+    return condition is not None and condition.is_true
+
+
+def is_released(gang: PodGang, pods: Sequence[Pod], gate: str) -> bool:
+    """Whether every pod of the minimum that the gang lists exists, without the gate that is ours to open."""
+    if not is_initialized(gang):
+        return False
+    is_listed, above = listed(gang), above_minimum(gang)
+    there = [pod for pod in pods if pod.active and is_listed(pod)]
+    return len(there) >= reference_count(gang) and not any(
+        pod.gated_by(gate) and not above(pod) for pod in there
+    )
 
 
 def gates_of(pod: Pod, gate: str) -> list[str]:
@@ -42,6 +97,12 @@ def opened(pod: Pod, gate: str) -> Pod:
         return pod
     left = tuple(each for each in pod.spec.scheduling_gates if each.name not in ours)
     return replace(pod, spec=replace(pod.spec, scheduling_gates=left))
+
+
+def as_opened(pods: Sequence[Pod], gang: PodGang, gate: str) -> list[Pod]:
+    """The pods of a gang as they are once the gates of its minimum are open."""
+    above = above_minimum(gang)
+    return [pod if above(pod) else opened(pod, gate) for pod in pods]
 
 
 def opening(

@@ -4,14 +4,16 @@ A pod's hostname is its identity and is kept by its replacement; its name change
 derived from what the API already remembers: a create repeated after a crash meets itself, never a twin.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Final
 
 from grove.api import kinds, labels, names
 from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
+from grove.api.revision import revision_of
 from grove.meta import Manifest, owner_reference
 
 
@@ -36,6 +38,7 @@ def plan_pods(
     pods: Sequence[Pod],
     *,
     gang: PodGang,
+    revision: str,
     kept: Collection[str] = (),
     outlived: Collection[str] = (),
 ) -> PodPlan:
@@ -61,9 +64,14 @@ def plan_pods(
     used_names = {pod.name for pod in pods} | referenced(clique, gang)
     create = []
     for _ in range(-surplus):
-        new = _new_pod(clique, next(free), used_names)
+        new = _new_pod(clique, revision, next(free), used_names)
         create.append(new)
     return PodPlan(create=tuple(create), delete=tuple(failed))
+
+
+def outdated(pods: Iterable[Pod], revision: str) -> set[str]:
+    """The waiting pods that were made for an earlier start of their gang, and would not be placed."""
+    return {pod.name for pod in pods if pod.active and not pod.bound and revision_of(pod) != revision}
 
 
 def referenced(clique: PodClique, gang: PodGang) -> set[str]:
@@ -74,7 +82,25 @@ def referenced(clique: PodClique, gang: PodGang) -> set[str]:
     return set()
 
 
-def desired_pod(clique: PodClique, new: NewPod) -> Manifest:
+def mislabelled(clique: PodClique, pods: Iterable[Pod]) -> Iterator[tuple[Pod, dict[str, str]]]:
+    """The living pods of the clique that lost labels by which they are found, and those labels."""
+    kept: dict[str, str] = {key: clique.labels[key] for key in _IDENTITY if key in clique.labels}
+    kept[labels.POD_CLIQUE] = clique.name
+    for pod in pods:
+        lost = {key: value for key, value in kept.items() if pod.labels.get(key) != value}
+        if pod.spec.hostname != names.hostname(clique.name, pod.labels.get(labels.POD_INDEX, "")):
+            index = names.hostname_index(clique.name, pod.spec.hostname)
+            lost |= {labels.POD_INDEX: str(index)} if index is not None else {}
+        if lost and not pod.terminating:
+            yield pod, lost
+
+
+#: Annotations of cliques that mean nothing on pods.
+_OF_CLIQUES: Final = (labels.TEMPLATE_REPLICAS, labels.DECIDED_MINIMUM)
+_IDENTITY: Final = (labels.MANAGED_BY, labels.PART_OF, labels.POD_GANG, labels.SET_REPLICA_INDEX)
+
+
+def desired_pod(clique: PodClique, new: NewPod, revision: str) -> Manifest:
     """The pod before a backend prepares it: the clique's podSpec verbatim, plus what Grove adds."""
     cliqueset = clique.labels.get(labels.PART_OF, "")
     replica = int(clique.labels.get(labels.SET_REPLICA_INDEX, "0"))
@@ -98,15 +124,21 @@ def desired_pod(clique: PodClique, new: NewPod) -> Manifest:
                 labels.POD_CLIQUE: clique.name,
                 labels.POD_INDEX: str(new.index),
             },
-            "annotations": dict(clique.annotations),
+            "annotations": {
+                **{
+                    key: value for key, value in clique.annotations.items() if key != labels.TEMPLATE_REPLICAS
+                },
+                labels.GANG_REVISION: revision,
+            },
             "ownerReferences": [owner_reference(clique, kinds.CLIQUES.gvk)],
         },
         "spec": spec,
     }
 
 
-def _new_pod(clique: PodClique, index: int, used_names: Collection[str]) -> NewPod:
-    attempts = (names.pod(clique.name, clique.uid, index, attempt=attempt) for attempt in count())
+def _new_pod(clique: PodClique, revision: str, index: int, used_names: Collection[str]) -> NewPod:
+    identity = f"{clique.uid}/{revision}"
+    attempts = (names.pod(clique.name, identity, index, attempt=attempt) for attempt in count())
     return NewPod(index, next(name for name in attempts if name not in used_names))
 
 

@@ -23,3 +23,14 @@ class After:
 Outcome = Done | After
 
 DONE: Final = Done()
+
+
+def soonest(*outcomes: Outcome) -> Outcome:
+    """The first of several looks that are wanted."""
+    waits = [each for each in outcomes if isinstance(each, After)]
+    return min(waits, key=lambda each: each.seconds) if waits else DONE
+
+
+def remaining(until: float, now: float) -> float:
+    """The seconds between two moments of one clock; what the inaccuracy of floats leaves is no wait."""
+    return until - now if until - now > 0.001 else 0.0

@@ -9,7 +9,7 @@ subgroups are not declared. Profile config: `scheduleTimeoutSeconds`.
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from grove.api import conditions, labels
+from grove.api import names
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
@@ -25,9 +25,9 @@ from grove.backends.base import (
 )
 from grove.backends.losses import account
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
-from grove.backends.shape import owned_metadata, progress, verdict_of
+from grove.backends.shape import named, owned_metadata, progress, verdict_of
 from grove.errors import FieldError, Unsupported, Waiting
-from grove.meta import Manifest, Resource, find_condition, resource
+from grove.meta import Manifest, Resource, resource
 
 PODGROUPS: Final = resource("scheduling.x-k8s.io", "v1alpha1", "PodGroup")
 POD_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
@@ -67,7 +67,7 @@ class Backend:
         podgroup: Manifest = {
             "apiVersion": PODGROUPS.api_version,
             "kind": PODGROUPS.kind,
-            "metadata": owned_metadata(gang, gang.name),
+            "metadata": owned_metadata(gang, _group_name(gang, context)),
             "spec": {"minMember": gang.minimum, **_timeout(context)},
         }
         return Translation((podgroup,), losses)
@@ -77,18 +77,8 @@ class Backend:
         prepared["spec"]["schedulerName"] = self.scheduler_name
         add_gate(prepared, self.scheduling_gate)
         inherit_priority(prepared, gang.spec.priority_class_name)
-        add_metadata(prepared, "labels", {POD_GROUP_LABEL: gang.name})
+        add_metadata(prepared, "labels", {POD_GROUP_LABEL: _group_name(gang, context)})
         return prepared
-
-    def holds_back(self, pod: Pod, gang: PodGang) -> bool:
-        """Whether the gang can do without this pod and is not placed yet."""
-        scheduled = find_condition(gang.status.conditions, conditions.SCHEDULED)
-        if scheduled is not None and scheduled.is_true:
-            return False
-        index = pod.labels.get(labels.POD_INDEX, "")
-        needed = {each.name: each.min_replicas for each in gang.spec.podgroups}
-        least = needed.get(pod.labels.get(labels.POD_CLIQUE, ""), 0)
-        return index.isdigit() and int(index) >= least
 
     def read(
         self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
@@ -103,6 +93,11 @@ class Backend:
             if said is not None and said.status == "False" and said.reason == "Unschedulable":
                 return Reading(Verdict.UNSCHEDULABLE, said.reason, f"{seen.sentence}; {said.message}")
         return seen.waiting()
+
+
+def _group_name(gang: PodGang, context: Context) -> str:
+    """Another name for each start of the gang; it becomes the value of a label."""
+    return named(gang.name, gang, context, names.LABEL_LIMIT)
 
 
 def _losses(gang: PodGang) -> list[Loss]:

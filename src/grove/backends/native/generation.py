@@ -22,6 +22,15 @@ TOPOLOGY_FIELD: Final = f"podgroups.{GROUP}:{TOPOLOGY_PATH}"
 #: On 1.36 one gate guards `disruptionMode` and `priorityClassName`: the first is probed, the second follows.
 DISRUPTION_FIELD: Final = f"podgroups.{GROUP}:{DISRUPTION_PATH}"
 
+#: What cannot be changed of a PodGroup from 1.37 on.
+FIXED_FIELDS: Final = (
+    "schedulingConstraints",
+    "disruptionMode",
+    "priorityClassName",
+    "parentCompositePodGroupName",
+    "workloadRef",
+)
+
 COMPOSITES: Final = resource(GROUP, "v1alpha3", "CompositePodGroup")
 
 #: What people call each generation.

@@ -8,7 +8,7 @@ from typing import Final
 
 from grove.api import labels
 from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup
-from grove.backends.native.modes import Mode, shape_of
+from grove.backends.native.modes import shape_of
 from grove.backends.native.objects import Dialect
 from grove.backends.podspec import add_affinity
 from grove.backends.shape import pod_index
@@ -20,25 +20,32 @@ _WEIGHT: Final = 100
 
 
 def link_pod(pod: Manifest, podgroup: PodGroup, dialect: Dialect) -> None:
-    """Make the pod a member of its native gang, unless the merged gang does not count it."""
-    if dialect.mode is Mode.MERGED and pod_index(pod) >= podgroup.min_replicas:
-        follow_gang(pod, dialect)
+    """Make the pod a member of its native gang, unless it is above the minimum.
+
+    Such a pod waits behind its gate until the gang is placed, and one gated member would hold up the whole
+    gang.
+    """
+    if pod_index(pod) >= podgroup.min_replicas:
+        follow_gang(pod, podgroup, dialect)
         return
     pod["spec"].update(dialect.link(podgroup))
 
 
-def follow_gang(pod: Manifest, dialect: Dialect) -> None:
-    """Hold a pod outside a merged gang to the domain of the gang.
+def follow_gang(pod: Manifest, podgroup: PodGroup, dialect: Dialect) -> None:
+    """Hold a pod above the minimum to the domains of the gang.
 
-    The term selects pods that the gang counts, never the pod itself, so that it cannot be placed before them.
+    The terms select pods that the gang counts, never the pod itself, so that it cannot be placed before them.
     """
-    key = shape_of(dialect.gang).shared_key() if dialect.generation.topology else None
-    counted = [each.name for each in dialect.gang.spec.podgroups if each.min_replicas > 0]
-    if key is None or not counted:
+    if not dialect.generation.topology:
         return
-    selector = _selector(dialect.gang, counted)
-    selector["matchExpressions"].append({"key": labels.POD_INDEX, "operator": "In", "values": ["0"]})
-    add_affinity(pod, _REQUIRED, {"labelSelector": selector, "topologyKey": key})
+    counted = {each.name for each in dialect.gang.spec.podgroups if each.min_replicas > 0}
+    for requirement in shape_of(dialect.gang).requirements:
+        members = sorted(requirement.podgroups & counted)
+        if podgroup.name not in requirement.podgroups or not members:
+            continue
+        selector = _selector(dialect.gang, members)
+        selector["matchExpressions"].append({"key": labels.POD_INDEX, "operator": "In", "values": ["0"]})
+        add_affinity(pod, _REQUIRED, {"labelSelector": selector, "topologyKey": requirement.key})
 
 
 def prefer_domains(pod: Manifest, podgroup: PodGroup, gang: PodGang) -> None:

@@ -73,11 +73,8 @@ def choose(shape: Shape, generation: Generation, config: Mapping[str, Any]) -> M
         return forced
     if generation.composite:
         return Mode.HIERARCHICAL
-    if len(shape.podgroups) <= 1:
-        return Mode.FLAT
-    if unhonoured(shape, generation, Mode.MERGED) and not unhonoured(shape, generation, Mode.FLAT):
-        return Mode.FLAT
-    return Mode.MERGED
+    # Flat podgroups do not wait for one another: one of them would hold its nodes while another fits nowhere.
+    return Mode.FLAT if len(shape.podgroups) <= 1 else Mode.MERGED
 
 
 def unhonoured(shape: Shape, generation: Generation | None, mode: Mode) -> tuple[Requirement, ...]:
@@ -106,7 +103,10 @@ def refusal(requirement: Requirement, generation: Generation | None) -> str:
     if generation is None or not generation.topology:
         why = "it knows no topology constraints for groups here"
     else:
-        why = "it takes one topology key per gang or, if podgroups differ, one per podgroup"
+        why = (
+            "it takes one topology key for the whole gang, and roles with keys of their own do not wait for "
+            "one another"
+        )
     return (
         f"{requirement.key!r} is required but {where} cannot enforce it: {why}; "
         "use pack.preferred, remove the constraint or choose another scheduler backend"

@@ -29,6 +29,8 @@ class Dialect:
     gang: PodGang
     generation: Generation
     mode: Mode
+    #: Which start of the gang this is: a part of all names, as most of what is said cannot be changed later.
+    revision: str
     _metadata: Callable[[str], Manifest] = field(init=False, repr=False, compare=False)
 
     #: In front of a podgroup's name; a clique's name is unique in the namespace, so gangs of a set need none.
@@ -72,17 +74,14 @@ class Dialect:
         return {"workloadRef": {"name": self._workload_name(index), "podGroup": group}}
 
     def merged_name(self) -> str:
-        return self._suffixed(self.gang.name, self.gang.minimum)
+        return self._named(self.gang.name)
 
     def podgroup_name(self, podgroup: PodGroup) -> str:
         """The name of the PodGroup object of one podgroup."""
-        return self._suffixed(self._prefix + podgroup.name, podgroup.min_replicas)
+        return self._named(self._prefix + podgroup.name)
 
-    def _suffixed(self, name: str, minimum: int) -> str:
-        # On 1.36 minCount can never change: another minimum is another object, and new pods point to it.
-        suffix = f"-m{minimum}" if self.generation.version == "v1alpha2" else ""
-        if len(name) + len(suffix) <= _NAME_LIMIT:
-            return name + suffix
+    def _named(self, name: str, suffix: str = "") -> str:
+        suffix = f"-{self.revision}{suffix}"
         return names.shortened(name, _NAME_LIMIT - len(suffix)) + suffix
 
     # 1.35 ------------------------------------------------------------------------------------------
@@ -106,9 +105,8 @@ class Dialect:
 
     def _workload_name(self, podgroup_index: int) -> str:
         if self.mode is Mode.MERGED or len(self.gang.spec.podgroups) <= WORKLOAD_LIMIT:
-            return self.gang.name
-        suffix = f"-w{podgroup_index // WORKLOAD_LIMIT}"
-        return names.shortened(self.gang.name, _NAME_LIMIT - len(suffix)) + suffix
+            return self._named(self.gang.name)
+        return self._named(self.gang.name, f"-w{podgroup_index // WORKLOAD_LIMIT}")
 
     # 1.36 and later --------------------------------------------------------------------------------
 
@@ -128,26 +126,26 @@ class Dialect:
         return spec
 
     def _hierarchy(self) -> Sequence[Manifest]:
-        gang, tree = self.gang, Tree.of(self.gang)
+        gang, tree, top = self.gang, Tree.of(self.gang), self._named(self.gang.name)
         root = {"schedulingPolicy": policy("minGroupCount", tree.needed_children)}
         root |= self._constraints(_key(gang.spec.topology_constraint))
         made = [
             self._object(
                 self.generation.workloads,
-                gang.name,
+                top,
                 {
                     "controllerRef": self._controller(),
                     "compositePodGroupTemplates": [self._template(tree, root)],
                 },
             ),
-            self._object(COMPOSITES, gang.name, {"workloadRef": self._ref("root"), **root}),
+            self._object(COMPOSITES, top, {"workloadRef": self._ref("root"), **root}),
         ]
         made += [
             self._object(
                 COMPOSITES,
                 self._composite_name(branch.name),
                 {
-                    "parentCompositePodGroupName": gang.name,
+                    "parentCompositePodGroupName": top,
                     "workloadRef": self._ref(branch.template),
                     "schedulingPolicy": policy("minGroupCount", needed(branch.members)),
                     **self._constraints(branch.key),
@@ -157,7 +155,7 @@ class Dialect:
         ]
         for podgroup in gang.spec.podgroups:
             leaf = tree.leaves[podgroup.name]
-            parent = self._composite_name(leaf.branch) if leaf.branch else gang.name
+            parent = self._composite_name(leaf.branch) if leaf.branch else top
             links = {"parentCompositePodGroupName": parent, "workloadRef": self._ref(leaf.template)}
             key = _key(podgroup.topology_constraint)
             made.append(self._podgroup(self.podgroup_name(podgroup), podgroup.min_replicas, key, links))
@@ -193,10 +191,10 @@ class Dialect:
         ]
 
     def _composite_name(self, group: str) -> str:
-        return names.shortened(f"{self.gang.name}-{group}", _NAME_LIMIT)
+        return self._named(f"{self.gang.name}-{group}")
 
     def _ref(self, template: str) -> Manifest:
-        return {"workloadName": self.gang.name, "templateName": template}
+        return {"workloadName": self._named(self.gang.name), "templateName": template}
 
     # all -------------------------------------------------------------------------------------------
 

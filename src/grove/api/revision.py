@@ -1,0 +1,70 @@
+"""The revision of a gang: which of its starts a pod and a scheduler object belong to.
+
+A scheduler remembers a gang by the names of its objects and of the pods' links. What is deleted, edited or
+started anew under the same name is taken for what was there before: members that are terminating count for
+their replacements, a minimum that cannot be changed stays. So every start has names of its own. The revision
+is a part of those names and stands on each pod (`labels.GANG_REVISION`).
+
+It depends on the gang's UID, on what the scheduler is told and on the number of restarts. While pods of a
+gang are on nodes it stays with the revision that they were made for: see `effective_revision`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from grove.api import labels, names
+from grove.api.gang import GangTopologyConstraint, PodGang
+from grove.api.pod import Pod
+
+#: Enough to tell the gangs of one name in all namespaces apart: some schedulers look for names in all of
+#: them.
+_LENGTH: Final = 10
+
+
+def restarts(gang: PodGang) -> int:
+    """How many times the gang was started anew since it was created."""
+    text = gang.annotations.get(labels.INCARNATION, "")
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+#: What a scheduler is told of one podgroup: its name, its minimum, and the keys that it must and should
+#: share.
+Podgroup = tuple[str, int, tuple[str | None, str | None]]
+
+
+def next_revision(gang: PodGang) -> str:
+    """The revision of a gang that has no pod on a node."""
+    spec = gang.spec
+    podgroups = [(each.name, each.min_replicas, _pack(each.topology_constraint)) for each in spec.podgroups]
+    return revision_with(gang, podgroups, _pack(spec.topology_constraint), spec.priority_class_name)
+
+
+def revision_with(
+    gang: PodGang, podgroups: Sequence[Podgroup], pack: tuple[str | None, str | None], priority: str
+) -> str:
+    """The revision that the gang would have with these podgroups, this constraint and this priority class."""
+    groups = [
+        (each.name, each.pod_group_names, _pack(each.topology_constraint))
+        for each in gang.spec.topology_constraint_group_configs
+    ]
+    templates = gang.annotations.get(labels.GENERATION_HASH, "")
+    told = (list(podgroups), pack, groups, priority, templates, restarts(gang))
+    return names.suffix(gang.uid, repr(told), length=_LENGTH)
+
+
+def effective_revision(gang: PodGang, pods: Iterable[Pod]) -> str:
+    """The revision that new pods of the gang belong to: that of its pods on nodes, if there are any."""
+    placed = Counter(revision for pod in pods if pod.active and pod.bound and (revision := revision_of(pod)))
+    if not placed:
+        return next_revision(gang)
+    return min(placed, key=lambda revision: (-placed[revision], revision))
+
+
+def revision_of(pod: Pod) -> str:
+    """The revision that a pod was made for; empty for pods that somebody else made."""
+    return pod.annotations.get(labels.GANG_REVISION, "")
+
+
+def _pack(constraint: GangTopologyConstraint | None) -> tuple[str | None, str | None]:
+    return (constraint.required, constraint.preferred) if constraint is not None else (None, None)

@@ -1,0 +1,102 @@
+"""How a gang becomes scheduler objects: what to create, mend and remove, or why it cannot be translated."""
+
+import logging
+from collections.abc import Iterator
+
+from grove.api import labels
+from grove.api.revision import revision_of
+from grove.backends.base import Backend
+from grove.controllers import recall, repair
+from grove.controllers.gang_view import Forward, Seen
+from grove.controllers.gang_words import NotEnabled
+from grove.controllers.scheduling import Scheduling, missing_preconditions
+from grove.errors import BackendFailed, Terminal, Waiting
+from grove.meta import Manifest
+from grove.plan.changes import Apply, Change, Delete
+from grove.plan.gates import is_initialized
+from grove.runtime.store import Foreign
+
+log = logging.getLogger(__name__)
+
+
+def forward(scheduling: Scheduling, seen: Seen) -> Forward:
+    """The changes that put the scheduler's objects in place."""
+    if seen.backend is None:
+        name = seen.gang.labels.get(labels.SCHEDULER_BACKEND, "")
+        enabled = ", ".join(backend.name for backend in scheduling.registry.enabled)
+        why = f"{name!r}: scheduler backend is not enabled in Grove; enabled are {enabled}"
+        return Forward(failure=NotEnabled(why))
+    try:
+        missing = missing_preconditions(seen.backend, seen.context)
+        if missing:
+            return Forward(failure=Waiting("; ".join(missing)))
+        translation = seen.backend.translate(seen.gang, seen.context)
+        recalled = recall.recall_of(seen.backend, seen.gang, seen.objects, seen.pods)
+    except (Terminal, Waiting) as failure:
+        return Forward(failure=failure)
+    except Exception as defect:
+        log.exception("scheduler backend failed", extra={"backend": seen.backend.name})
+        return Forward(failure=BackendFailed(seen.backend.name, defect))
+    plan = _Objects(scheduling, seen, seen.backend)
+    initialized = is_initialized(seen.gang)
+    for manifest in translation.manifests:
+        there = scheduling.object(manifest)
+        standing = recall.standing(seen.backend, manifest, there, recalled, initialized=initialized)
+        plan.want(standing, there, initialized=initialized)
+    plan.remove_others()
+    return Forward(tuple(plan.changes), translation, tuple(plan.repairs), recalled, tuple(plan.leaving))
+
+
+class _Objects:
+    """Collects what the objects of one gang need."""
+
+    def __init__(self, scheduling: Scheduling, seen: Seen, backend: Backend) -> None:
+        self._scheduling = scheduling
+        self._seen = seen
+        self._backend = backend
+        self._wanted: set[tuple[str, str]] = set()
+        self.changes: list[Change] = []
+        #: Objects that somebody else edited or deleted.
+        self.repairs: list[str] = []
+        #: Wanted objects that are being deleted.
+        self.leaving: list[str] = []
+
+    def want(self, manifest: Manifest, there: Foreign | None, *, initialized: bool) -> None:
+        """One translated object, and what exists under its name."""
+        resource, name = self._scheduling.resource_of(manifest), str(manifest["metadata"]["name"])
+        self._wanted.add((resource.kind, name))
+        if there is not None and (there.terminating or self._goes(there)):
+            self.leaving.append(f"{resource.kind} {name}")
+            return
+        differing = manifest if there is None else repair.differing(manifest, there)
+        if not differing:
+            return
+        if there is not None and repair.cannot_change(self._backend, manifest, differing):
+            if not repair.is_replaceable(self._backend, manifest):
+                # Pods of the gang are on nodes and belong to it; the next start gets an object of its own.
+                return
+            # Its going wakes the gang, which then creates it anew.
+            self.changes.append(Delete(resource, there.key, there.uid))
+        else:
+            self.changes.append(Apply(resource, manifest))
+        if initialized if there is None else repair.taken_over(differing, there):
+            self.repairs.append(f"{resource.kind} {name}")
+
+    def remove_others(self) -> None:
+        """Objects of earlier starts go when no pod of them is left."""
+        if any(_of_another_start(self._seen)):
+            return
+        for item in self._seen.objects:
+            if (item.kind, item.name) not in self._wanted and not item.terminating:
+                resource = self._scheduling.resource_of(item.manifest)
+                self.changes.append(Delete(resource, item.key, item.uid))
+
+    def _goes(self, there: Foreign) -> bool:
+        """Whether it belongs to an earlier gang of the name, with which it goes."""
+        return there.owner is not None and there.owner.uid != self._seen.gang.uid
+
+
+def _of_another_start(seen: Seen) -> Iterator[bool]:
+    for pod in seen.pods:
+        if labels.POD_CLIQUE in pod.labels:
+            yield bool(revision_of(pod)) and revision_of(pod) != seen.context.revision

@@ -1,0 +1,119 @@
+"""When a gang is started anew: with another revision, hence with other object names and other pods.
+
+A gang of which nothing is on a node is started anew when its present start is used up: it ran and lost all of
+its pods, a scheduler that starts a gang only once has lost one, or an object of it is being deleted. A gang
+of which a part is on nodes and nothing moves any more gives its nodes back first. Decides; others write.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from grove.api import conditions, kinds, labels
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.api.revision import restarts, revision_of
+from grove.backends.base import Backend, Context, StartingOnce, offers
+from grove.plan.changes import Patch
+from grove.plan.gangs import podgroup_manifest
+from grove.plan.gates import listed, reference_count
+
+#: The second start follows at once; a scheduler that refuses each of them must not be kept busy.
+FIRST_PAUSE_SECONDS: Final = 5.0
+LONGEST_PAUSE_SECONDS: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """That a gang is to be started anew, in how many seconds and why."""
+
+    seconds: float
+    why: str
+
+
+def restart_of(
+    gang: PodGang,
+    pods: Sequence[Pod],
+    backend: Backend | None,
+    context: Context,
+    *,
+    leaving: Sequence[str],
+    now: datetime,
+) -> Restart | None:
+    """Whether the present start of a gang is used up; `leaving` are objects of it that are being deleted."""
+    members = [pod for pod in pods if labels.POD_CLIQUE in pod.labels]
+    standing = [pod for pod in members if _stands(pod)]
+    if not reference_count(gang) or any(pod.bound for pod in standing):
+        return None
+    used = any(pod.bound and revision_of(pod) == context.revision for pod in members)
+    if used or _was_placed(gang):
+        return Restart(0.0, "all of its placed pods are gone")
+    if leaving:
+        return Restart(0.0, f"{', '.join(leaving)} is being deleted")
+    is_listed = listed(gang)
+    if not offers(backend, StartingOnce) or sum(map(is_listed, standing)) == reference_count(gang):
+        return None
+    alive = [pod for pod in members if not pod.terminating]
+    begun = max((_created(pod, now) for pod in alive), default=now)
+    pause = _pause(restarts(gang))
+    # The API server's clock and ours may differ.
+    passed = max(0.0, (now - begun).total_seconds())
+    return Restart(
+        max(0.0, pause - passed), "its scheduler starts a gang only once, and a pod of it was lost"
+    )
+
+
+def started_anew(gang: PodGang) -> Patch:
+    """The gang as it was before its pods existed, one restart later."""
+    groups = [podgroup_manifest(group, ()) for group in gang.spec.podgroups]
+    number = str(restarts(gang) + 1)
+    return Patch(
+        kinds.GANGS,
+        gang.key,
+        {"metadata": {"annotations": {labels.INCARNATION: number}}, "spec": {"podgroups": groups}},
+        resource_version=gang.metadata.resource_version,
+    )
+
+
+def given_up(
+    pods: Sequence[Pod], members: Sequence[Pod], gang: PodGang, backend: Backend, context: Context
+) -> Collection[str]:
+    """The pods of a clique that the scheduler ended; they say why, and stay until the next start."""
+    if not offers(backend, StartingOnce):
+        return ()
+    ended = {pod.name for pod in pods if backend.given_up(pod, gang, context)}
+    if ended and any(pod.bound and _stands(pod) for pod in members if labels.POD_CLIQUE in pod.labels):
+        # The gang runs and is not started anew; what failed is replaced like any other pod.
+        return ()
+    return ended
+
+
+def bound_by_podgroup(pods: Sequence[Pod]) -> Mapping[str, int]:
+    """How many pods of each podgroup are on a node."""
+    return Counter(pod.labels.get(labels.POD_CLIQUE, "") for pod in pods if pod.active and pod.bound)
+
+
+def _stands(pod: Pod) -> bool:
+    """Whether a pod keeps its place: one that succeeded does, one that failed is replaced."""
+    return not pod.terminating and pod.status.phase != "Failed"
+
+
+def _was_placed(gang: PodGang) -> bool:
+    """Whether the gang says of its present start that it was placed."""
+    told, now = (conditions.SCHEDULED, conditions.UNHEALTHY), gang.metadata.generation
+    return any(
+        each.is_true and (each.observed_generation or 0) >= now
+        for each in gang.status.conditions
+        if each.type in told
+    )
+
+
+def _created(pod: Pod, now: datetime) -> datetime:
+    stamp = pod.metadata.creation_timestamp
+    return datetime.fromisoformat(stamp) if stamp else now
+
+
+def _pause(starts: int) -> float:
+    return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(starts - 1, 10)) if starts else 0.0

@@ -1,0 +1,170 @@
+"""What an edit of a set does to gangs that are placed already. Pure.
+
+A gang without pods on nodes takes every edit: it gets another revision and new pods. Of a gang with pods on
+nodes a scheduler can be told only some things (`backends.base.Edit`). Whatever else is edited waits until the
+gang is placed anew, so that a pod that is lost meanwhile belongs to the same gang as the others and is placed
+again.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from grove.api import labels, names
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import GangTopologyConstraint, PodGang
+from grove.api.revision import revision_with
+from grove.errors import FieldError
+from grove.meta import Manifest
+
+MINIMUM: Final = "minimum"
+PRIORITY: Final = "priority"
+TOPOLOGY: Final = "topology"
+
+
+def decided_minima(cliqueset: PodCliqueSet, cliques: Mapping[str, PodClique]) -> dict[str, int]:
+    """By role without a minimum of its own, the one that was decided for the first clique of it that exists.
+
+    The default, all replicas of the template, is decided once. An edit of `replicas` does not move it
+    afterwards.
+    """
+    decided = {}
+    for template in cliqueset.standalone_cliques:
+        if template.spec.min_available is not None:
+            continue
+        existing = (
+            cliques.get(names.clique(cliqueset.name, replica, template.name))
+            for replica in range(cliqueset.spec.replicas)
+        )
+        first = next((clique for clique in existing if clique is not None), None)
+        decided[template.name] = template.spec.minimum if first is None else _decided(first)
+    return decided
+
+
+def _decided(clique: PodClique) -> int:
+    text = clique.annotations.get(labels.DECIDED_MINIMUM, "")
+    return int(text) if text.isascii() and text.isdigit() else clique.spec.minimum
+
+
+def differing_fields(desired: Manifest, gang: PodGang, editable: Collection[str]) -> list[str]:
+    """The fields of a set that a placed gang has otherwise and its scheduler cannot be told.
+
+    Podgroups are compared by their position: the roles of a set whose gangs are placed do not change.
+    """
+    spec, fields = desired["spec"], []
+    if PRIORITY not in editable and (spec["priorityClassName"] or "") != gang.spec.priority_class_name:
+        fields.append(_PRIORITY_FIELD)
+    if TOPOLOGY not in editable and _pack(spec["topologyConstraint"]) != _packed(
+        gang.spec.topology_constraint
+    ):
+        fields.append(_TOPOLOGY_FIELD)
+    for position, (wanted, group) in enumerate(zip(spec["podgroups"], gang.spec.podgroups, strict=False)):
+        if TOPOLOGY not in editable and _pack(wanted["topologyConstraint"]) != _packed(
+            group.topology_constraint
+        ):
+            fields.append(f"spec.template.cliques[{position}].topologyConstraint")
+        asleep = 0 in (wanted["minReplicas"], group.min_replicas)
+        if MINIMUM not in editable and not asleep and wanted["minReplicas"] != group.min_replicas:
+            fields.append(f"spec.template.cliques[{position}].spec.minAvailable")
+    return fields
+
+
+def is_as_placed(desired: Manifest, gang: PodGang, revision: str) -> bool:
+    """Whether a gang was placed as it is desired now, whatever somebody wrote into it since."""
+    spec = desired["spec"]
+    podgroups = [
+        (each["name"], each["minReplicas"], _pack(each["topologyConstraint"])) for each in spec["podgroups"]
+    ]
+    constraint, priority = _pack(spec["topologyConstraint"]), spec["priorityClassName"] or ""
+    return revision_with(gang, podgroups, constraint, priority) == revision
+
+
+def held_edits(desired: Manifest, gang: PodGang, editable: Collection[str]) -> None:
+    """Keep what a placed gang cannot be told as the gang has it, changing `desired`."""
+    fields, spec = differing_fields(desired, gang, editable), desired["spec"]
+    if _PRIORITY_FIELD in fields:
+        spec["priorityClassName"] = gang.spec.priority_class_name or None
+    for wanted, group in zip(spec["podgroups"], gang.spec.podgroups, strict=False):
+        if MINIMUM not in editable and 0 not in (wanted["minReplicas"], group.min_replicas):
+            wanted["minReplicas"] = group.min_replicas
+    if not any(field.endswith("topologyConstraint") for field in fields):
+        return
+    spec["topologyConstraint"] = _constraint(gang.spec.topology_constraint)
+    for wanted, group in zip(spec["podgroups"], gang.spec.podgroups, strict=False):
+        wanted["topologyConstraint"] = _constraint(group.topology_constraint)
+    # KAI takes constraints of a named topology only.
+    desired["metadata"]["annotations"][labels.TOPOLOGY_NAME] = gang.annotations.get(labels.TOPOLOGY_NAME)
+
+
+_PRIORITY_FIELD: Final = "spec.template.priorityClassName"
+_TOPOLOGY_FIELD: Final = "spec.template.topologyConstraint"
+
+
+def impossible_edits(
+    cliqueset: PodCliqueSet,
+    cliques: Mapping[str, PodClique],
+    gangs: Mapping[str, PodGang],
+    placed: Collection[str],
+) -> list[FieldError]:
+    """What cannot be done to a set of which gangs are placed, with the way out."""
+    roles = {template.name for template in cliqueset.standalone_cliques}
+    for name in sorted(placed):
+        replica = names.set_replica(cliqueset.name, name)
+        if replica is None or replica >= cliqueset.spec.replicas:
+            continue
+        prefix = names.clique(cliqueset.name, replica, "")
+        there = {group.name.removeprefix(prefix) for group in gangs[name].spec.podgroups}
+        if there != roles:
+            changed = ", ".join(sorted(there ^ roles))
+            message = (
+                f"roles were added or removed ({changed}) while gang {name} is placed, and its scheduler "
+                "cannot be told; set spec.replicas to 0 first, or delete the set and create it anew"
+            )
+            return [FieldError("spec.template.cliques", message)]
+    return _below_decided(cliqueset, cliques)
+
+
+def _below_decided(cliqueset: PodCliqueSet, cliques: Mapping[str, PodClique]) -> list[FieldError]:
+    """Roles whose replicas were edited below a minimum that was decided by default."""
+    errors, decided = [], decided_minima(cliqueset, cliques)
+    for position, template in enumerate(cliqueset.template.cliques):
+        if template.spec.min_available is not None:
+            continue
+        minimum = decided.get(template.name, 0)
+        if template.spec.replicas < minimum:
+            errors.append(
+                FieldError(
+                    f"spec.template.cliques[{position}].spec.replicas",
+                    f"{template.spec.replicas} is below minAvailable, which is {minimum}: it was left out "
+                    "and became the replicas that the set had when it was created; set minAvailable too",
+                )
+            )
+    return errors
+
+
+def pending_sentence(waiting: Mapping[str, Sequence[str]], namespace: str) -> str:
+    """What waits for which gangs, and how to make it take effect."""
+    gangs = sorted(waiting)
+    others = f" and {len(gangs) - 1} more" if len(gangs) > 1 else ""
+    fields = ", ".join(dict.fromkeys(field for name in gangs for field in waiting[name]))
+    return (
+        f"{fields}: edited while pods of gang {gangs[0]}{others} are on nodes, and the scheduler cannot be "
+        f"told; takes effect when the gang is placed anew: kubectl delete pods -n {namespace} "
+        f"-l {labels.POD_GANG}={gangs[0]} does that at once"
+    )
+
+
+def _pack(constraint: Manifest | None) -> tuple[str | None, str | None]:
+    pack = (constraint or {}).get("packConstraint") or {}
+    return pack.get("required"), pack.get("preferred")
+
+
+def _packed(constraint: GangTopologyConstraint | None) -> tuple[str | None, str | None]:
+    return (constraint.required, constraint.preferred) if constraint is not None else (None, None)
+
+
+def _constraint(constraint: GangTopologyConstraint | None) -> Manifest | None:
+    required, preferred = _packed(constraint)
+    pack = {"required": required, "preferred": preferred}
+    known = {name: key for name, key in pack.items() if key is not None}
+    return {"packConstraint": known} if known else None
