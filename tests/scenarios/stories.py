@@ -150,6 +150,20 @@ def rack_binding(name: str = "cluster") -> Manifest:
     return make.object_manifest(kinds.TOPOLOGY_BINDINGS, name, {"levels": [{"domain": "rack", "key": RACK}]})
 
 
+#: What Koordinator must be told of racks before a gang may ask for one.
+KOORDINATOR_RACKS: Final[Manifest] = {
+    "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+    "kind": "ClusterNetworkTopology",
+    "metadata": {"name": "default"},
+    "spec": {
+        "networkTopologySpec": [
+            {"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "RackLayer"},
+            {"topologyLayer": "RackLayer", "labelKey": [RACK]},
+        ]
+    },
+}
+
+
 # What a user reads --------------------------------------------------------------------------------
 
 

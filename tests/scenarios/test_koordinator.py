@@ -25,6 +25,7 @@ from tests.scenarios.stories import (
     until_reason,
     until_running,
 )
+from tests.scenarios.stories import KOORDINATOR_RACKS as RACKS
 
 from grove.api import kinds
 from grove.api.config import load
@@ -37,18 +38,6 @@ from grove.testing.world import CRDS, NODES, World, run_world
 
 STAGE = STAGES["koordinator"]
 QUOTA = "quota.scheduling.koordinator.sh/name"
-
-RACKS: Manifest = {
-    "apiVersion": "scheduling.koordinator.sh/v1alpha1",
-    "kind": "ClusterNetworkTopology",
-    "metadata": {"name": "default"},
-    "spec": {
-        "networkTopologySpec": [
-            {"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "RackLayer"},
-            {"topologyLayer": "RackLayer", "labelKey": [RACK]},
-        ]
-    },
-}
 
 
 def placed(pods: list[Manifest]) -> dict[str, str]:
