@@ -1,140 +1,33 @@
 """What people do to a set and to everything that belongs to it, as a table of 34 disturbances.
 
 Each is done at one moment of the gang's life: while it is `pending` for lack of room, when its gates have just
-been `open`ed, or while it is `running`. Then `play` gives it room, takes one pod of every role after another,
-and says what is not right in the end (see `judging`).
+been `open`ed, or while it is `running`. What follows is the same for all: see `disturbing.play`.
 """
 
-import asyncio
-import copy
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
-from tests.scenarios.judging import Expected, Sampler, faults, is_leaving, owner_uid, watched_faults
-from tests.scenarios.stories import (
-    KOORDINATOR_RACKS,
-    Stage,
-    gates_of,
-    gpu_role,
-    key,
-    pass_time,
-    rack_binding,
-    scheduler_objects,
-    uid_of,
-    until_gone,
-)
+from tests.scenarios.disturbing import Disturbance, Do, Scene, cordon
+from tests.scenarios.stories import RACK, key, pass_time, uid_of, until_gone
 
 from grove.api import kinds, labels
-from grove.backends.koordinator_topology import TOPOLOGIES
-from grove.errors import Invalid, NotFound
-from grove.meta import Manifest, Resource
-from grove.testing.virtual_time import virtual_loop
-from grove.testing.world import NODES, PLACEHOLDER, World
+from grove.backends.yunikorn_marks import APPLICATION, TASK_GROUPS
+from grove.errors import Invalid
+from grove.meta import Manifest
+from grove.testing.world import NODES
 
-SHUTDOWN: Final = "embedded.grove.io/shutdown"
-#: Within so many seconds a disturbed set must be right again.
-PATIENCE: Final = 300.0
-#: How long nothing may be written before a set counts as settled.
-QUIET: Final = 60.0
-ROLES: Final[Mapping[str, int]] = {"worker": 2, "leader": 1}
-
-
-@dataclass(slots=True)
-class Scene:
-    """One set in one world, and what must become of it."""
-
-    world: World
-    stage: Stage
-    manifest: Manifest
-    expected: Expected
-    cordoned: list[str] = field(default_factory=list)
-
-    async def apply(self) -> None:
-        """Apply the set as it is meant now; a refusal by the API server leaves the stored one as it was."""
-        await self.world.apply(self.manifest)
-
-    async def edit(self, change: Callable[[Manifest], None], *, refusable: str = "") -> None:
-        """Change the set's template as `kubectl apply` of a changed file does."""
-        self.expected.may_be_refused = refusable
-        before = copy.deepcopy(self.manifest)
-        change(self.manifest["spec"]["template"])
-        try:
-            await self.apply()
-        except Invalid:
-            if not refusable:
-                raise
-            self.manifest = before
-            self.expected.may_be_refused = ""
-            if self.expected.refused_roles is not None:
-                self.expected.roles = self.expected.refused_roles
-
-    async def delete(self, resource: Resource, name: str, *, orphan: bool = False) -> None:
-        await self.world.user.delete(resource, key(name), propagation="Orphan" if orphan else "Background")
-
-    async def patch(self, resource: Resource, name: str, patch: Manifest, *, subresource: str = "") -> None:
-        """Change an object as `kubectl edit` does."""
-        path = resource.path("default", name) + (f"/{subresource}" if subresource else "")
-        await self.world.user.raw(
-            "PATCH",
-            path,
-            query=[("fieldManager", "kubectl-edit")],
-            body=msgspec.json.encode(patch),
-            content_type="application/merge-patch+json",
-        )
-
-    async def pods(self, role: str = "") -> list[Manifest]:
-        """The living pods of the first gang's present cliques, of one role or of all."""
-        found = []
-        for each in [role] if role else self.expected.roles:
-            clique = await self.world.get(kinds.CLIQUES, f"train-0-{each}")
-            found += [
-                pod
-                for pod in await self.world.pods()
-                if clique and owner_uid(pod) == uid_of(clique) and not is_leaving(pod)
-            ]
-        return found
-
-    async def remove(self, pods: list[Manifest], grace: int | None = None) -> None:
-        for pod in pods:
-            try:
-                await self.world.user.delete(
-                    kinds.PODS, key(pod["metadata"]["name"]), grace_seconds=grace, uid=uid_of(pod)
-                )
-            except NotFound:
-                continue
-
-    async def objects(self) -> list[tuple[Resource, Manifest]]:
-        """What the scheduler goes by: its objects or, where it has none, the pods that hold places."""
-        if not self.stage.objects:
-            held = [pod for pod in await self.world.all(kinds.PODS) if _is_placeholder(pod)]
-            return [(kinds.PODS, pod) for pod in held]
-        found = await scheduler_objects(self.world, self.stage)
-        return [(next(r for r in self.stage.objects if r.kind == each["kind"]), each) for each in found]
-
-
-Do = Callable[[Scene], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Disturbance:
-    name: str
-    when: str
-    do: Do
-    #: Changes the set before it is first applied.
-    begin: Callable[[Manifest], None] = lambda _: None
-    #: The minima that the set begins with.
-    roles: Mapping[str, int] = field(default_factory=lambda: dict(ROLES))
-
-
-def _is_placeholder(pod: Manifest) -> bool:
-    return PLACEHOLDER in (pod["metadata"].get("annotations") or {})
+#: What schedulers call the minimum of a gang.
+MINIMA: Final = ("minMember", "minCount")
 
 
 def role_of(template: Manifest, name: str) -> Manifest:
     found: Manifest = next(each for each in template["cliques"] if each["name"] == name)
     return found
+
+
+async def _both(scene: Scene, *parts: Do) -> None:
+    for each in parts:
+        await each(scene)
+        await pass_time(2)
 
 
 # The set ------------------------------------------------------------------------------------------
@@ -204,17 +97,24 @@ async def raise_replicas_of_a_role(scene: Scene) -> None:
     await scene.edit(change)
 
 
-def _minimum(scene: Scene, minimum: int) -> Awaitable[None]:
+async def _minimum(scene: Scene, minimum: int) -> bool:
     def change(template: Manifest) -> None:
         role_of(template, "worker")["spec"]["minAvailable"] = minimum
 
     scene.expected.refused_roles = dict(scene.expected.roles)
     scene.expected.roles = {**scene.expected.roles, "worker": minimum}
-    return scene.edit(change, refusable="minAvailable")
+    return await scene.edit(change, refusable="minAvailable")
 
 
 async def lower_the_minimum(scene: Scene) -> None:
-    await _minimum(scene, 1)
+    """What is needed now fits into the room that there is."""
+    if await _minimum(scene, 1):
+        await scene.take_the_way_out({"worker": 1, "leader": 1})
+
+    async def placed() -> bool:
+        return (await scene.world.condition("train-0", "Scheduled")).get("status") == "True"
+
+    await scene.world.until(placed, "the lowered minimum takes effect: one worker and the leader are placed")
 
 
 async def raise_the_minimum(scene: Scene) -> None:
@@ -248,7 +148,14 @@ async def relax_the_topology(scene: Scene) -> None:
     def change(template: Manifest) -> None:
         template["topologyConstraint"]["pack"] = {"preferred": "rack"}
 
-    await scene.edit(change, refusable="topologyConstraint")
+    if await scene.edit(change, refusable="topologyConstraint"):
+        await scene.take_the_way_out()
+    racks = {
+        each["metadata"]["name"]: each["metadata"]["labels"][RACK] for each in await scene.world.all(NODES)
+    }
+    (open_node,) = set(racks) - set(scene.cordoned)
+    # From now on there is room for all of it, but not within one rack.
+    scene.cordoned = [name for name in scene.cordoned if racks[name] != racks[open_node]][:1]
 
 
 async def add_a_topology(scene: Scene) -> None:
@@ -335,6 +242,11 @@ async def weaken_the_gang(scene: Scene) -> None:
 
 
 async def delete_the_objects(scene: Scene) -> None:
+    """Where the scheduler has no objects, what it goes by is on the pods."""
+    if not scene.stage.objects:
+        for pod in await scene.pods():
+            bare = {"metadata": {"annotations": {APPLICATION: None, TASK_GROUPS: None}}}
+            await scene.patch(kinds.PODS, pod["metadata"]["name"], bare)
     for resource, each in await scene.objects():
         await scene.delete(resource, each["metadata"]["name"])
 
@@ -353,12 +265,31 @@ async def make_the_objects_by_hand(scene: Scene) -> None:
 
 
 async def weaken_the_objects(scene: Scene) -> None:
+    before = await minima(scene)
     for resource, each in await scene.objects():
         if patch := _weaker(each["spec"]):
             try:
                 await scene.patch(resource, each["metadata"]["name"], {"spec": patch})
             except Invalid:
                 continue  # what cannot be changed in place is safe from this
+    if not scene.stage.objects:
+        for pod in await scene.pods():
+            weak = {"metadata": {"annotations": {TASK_GROUPS: "[]"}}}
+            await scene.patch(kinds.PODS, pod["metadata"]["name"], weak)
+    await pass_time(10)
+    assert await minima(scene) == before, "the minima of the scheduler's objects were not put back"
+
+
+async def minima(scene: Scene) -> list[int]:
+    """The minima that the scheduler's objects speak of, in order."""
+    return sorted(number for _, each in await scene.objects() for number in _numbers(each["spec"]))
+
+
+def _numbers(spec: object) -> list[int]:
+    if not isinstance(spec, dict):
+        return []
+    own = [value for name, value in spec.items() if name in MINIMA and isinstance(value, int)]
+    return own + [number for value in spec.values() for number in _numbers(value)]
 
 
 def _weaker(spec: object) -> Manifest:
@@ -367,7 +298,7 @@ def _weaker(spec: object) -> Manifest:
         return {}
     found: Manifest = {}
     for name, value in spec.items():
-        if name in ("minMember", "minCount") and isinstance(value, int) and value > 1:
+        if name in MINIMA and isinstance(value, int) and value > 1:
             found[name] = 1
         elif below := _weaker(value):
             found[name] = below
@@ -523,100 +454,3 @@ DISTURBANCES: Final = (
         lambda scene: _both(scene, delete_and_bend_services, take_a_name),
     ),
 )
-
-
-async def _both(scene: Scene, *parts: Do) -> None:
-    for each in parts:
-        await each(scene)
-        await pass_time(2)
-
-
-# The play -----------------------------------------------------------------------------------------
-
-
-async def cordon(world: World, node: str, closed: bool) -> None:
-    await world.user.merge_patch(NODES, key(node, ""), {"spec": {"unschedulable": closed or None}})
-
-
-def manifest_for(stage: Stage, stop: float) -> Manifest:
-    """Three workers of which two are needed, and a leader; each takes half a node."""
-    marks = {"annotations": {SHUTDOWN: f"{stop:g}s"}} if stop else {}
-    worker = gpu_role("worker", 3, 4, minAvailable=2, **marks)
-    leader = gpu_role("leader", 1, 4, minAvailable=1, **marks)
-    return stage.cliqueset(cliques=[worker, leader])
-
-
-async def begin(world: World, stage: Stage, disturbance: Disturbance, stop: float) -> Scene:
-    """The set at the moment at which it is to be disturbed."""
-    manifest = manifest_for(stage, stop)
-    disturbance.begin(manifest["spec"]["template"])
-    scene = Scene(world, stage, manifest, Expected("train", disturbance.roles))
-    await world.apply(rack_binding())
-    if stage.backend == "koordinator":
-        await world.user.create(TOPOLOGIES, KOORDINATOR_RACKS)
-    if disturbance.when == "pending":
-        # Room for two of the three pods that it needs at least.
-        for node in sorted(each["metadata"]["name"] for each in await world.all(NODES))[1:]:
-            await cordon(world, node, True)
-            scene.cordoned.append(node)
-    opened = asyncio.create_task(_first_open_pod(world))
-    await scene.apply()
-    if disturbance.when == "open":
-        await asyncio.wait_for(opened, 60)
-        return scene
-    opened.cancel()
-    if disturbance.when == "pending":
-        await pass_time(5)
-        return scene
-    await until_right(scene, "before the disturbance")
-    return scene
-
-
-async def _first_open_pod(world: World) -> None:
-    async for event in world.user.watch(kinds.PODS, type=dict, resource_version="0"):
-        if event.type != "BOOKMARK" and not gates_of(event.object):
-            return
-
-
-async def until_right(scene: Scene, moment: str, *, seconds: float = PATIENCE) -> None:
-    """Let time pass until nothing is wrong; fail with what is."""
-    loop = virtual_loop()
-    deadline = loop.time() + seconds
-    while wrong := await faults(scene.world, scene.stage, scene.expected):
-        if loop.time() >= deadline:
-            raise AssertionError(f"{moment}, after {seconds:g} s:\n  " + "\n  ".join(wrong))
-        await asyncio.sleep(0.5)
-
-
-async def play(world: World, stage: Stage, disturbance: Disturbance, stop: float) -> list[str]:
-    """Disturb a set, give it room, lose a pod of each role; return everything that was not right."""
-    async with Sampler(world) as sampler:
-        scene = await begin(world, stage, disturbance, stop)
-        wrong: list[str] = []
-        try:
-            await _disturb_and_lose(scene, disturbance)
-        except AssertionError as error:
-            wrong.append(str(error))
-        before = scene.expected.refused_roles or {}
-        least = {
-            role: min(count, before.get(role, count), disturbance.roles[role])
-            for role, count in scene.expected.roles.items()
-        }
-        watched = watched_faults(sampler.record(), least, end=virtual_loop().time())
-    if watched:
-        wrong.append("on the way:\n  " + "\n  ".join(watched))
-    return wrong
-
-
-async def _disturb_and_lose(scene: Scene, disturbance: Disturbance) -> None:
-    await disturbance.do(scene)
-    await pass_time(12 if scene.cordoned else 1)
-    for node in scene.cordoned:
-        await cordon(scene.world, node, False)
-    await until_right(scene, "after the disturbance")
-    for role in scene.expected.roles:
-        await scene.remove((await scene.pods(role))[:1])
-        await pass_time(0.5)
-        await until_right(scene, f"after a {role} was lost")
-    await scene.world.settle(quiet=QUIET, seconds=PATIENCE)
-    await until_right(scene, "after it had settled", seconds=0)

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from tests.scenarios.disturbances import DISTURBANCES, Disturbance, play
+from tests.scenarios.disturbances import DISTURBANCES
+from tests.scenarios.disturbing import Disturbance, play
 from tests.scenarios.stories import STAGES, Stage
 
 from grove.testing.world import World, run_world
