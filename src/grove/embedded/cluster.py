@@ -270,9 +270,12 @@ class EmbeddedCluster:
     def _start_actors(self) -> None:
         self._mirrors = Mirrors(self.client(_actor("mirrors"), agent="embedded-mirrors"))
         for name, actor in self._actors(self._mirrors).items():
-            task = asyncio.create_task(actor.run(), name=f"embedded {name}")
-            task.add_done_callback(_report)
-            self._tasks.append(task)
+            self._start_actor(name, actor)
+
+    def _start_actor(self, name: str, actor: Actor) -> None:
+        task = asyncio.create_task(actor.run(), name=f"embedded {name}")
+        task.add_done_callback(_report)
+        self._tasks.append(task)
 
     def _actors(self, mirrors: Mirrors) -> dict[str, Actor]:
         """Who acts in this cluster; all of them share what they have seen."""
@@ -341,6 +344,20 @@ class EmbeddedCluster:
         """Forgets the past: every open watch ends with 410, and so does every attempt to resume."""
         self.store.compact()
         self.store.end_watches(error=gone("The resourceVersion for the provided watch is too old."))
+
+    async def stop_actor(self, name: str) -> None:
+        """Ends one actor where it stands, as SIGKILL ends a process; what it has not written is lost."""
+        stopped = [task for task in self._tasks if task.get_name() == f"embedded {name}"]
+        for task in stopped:
+            task.cancel()
+        await asyncio.gather(*stopped, return_exceptions=True)
+        self._tasks = [task for task in self._tasks if task not in stopped]
+
+    def start_actor(self, name: str) -> None:
+        """Starts an actor that was stopped; it knows nothing but what the API tells it."""
+        if self._mirrors is None:
+            raise RuntimeError("this embedded cluster has no actors; start it with actors=True")
+        self._start_actor(name, self._actors(self._mirrors)[name])
 
     def drop_watches(self) -> None:
         """Ends every open watch without a word; clients may resume."""

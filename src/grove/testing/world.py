@@ -137,6 +137,16 @@ class World:
             self._running.exception()
         self._running = None
 
+    # The scheduler --------------------------------------------------------------------------------
+
+    async def stop_scheduler(self, name: str) -> None:
+        """End a simulated scheduler in the middle of whatever it does; `default` is kube-scheduler."""
+        await self.cluster.stop_actor("scheduler" if name == "default" else name)
+
+    def start_scheduler(self, name: str) -> None:
+        """Start it again, without any memory."""
+        self.cluster.start_actor("scheduler" if name == "default" else name)
+
     # The user -------------------------------------------------------------------------------------
 
     async def apply(self, *manifests: Manifest) -> None:
