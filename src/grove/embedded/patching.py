@@ -94,8 +94,14 @@ class Patches:
         wanted = applied["metadata"].pop("resourceVersion", None)
         schema = self._api.catalog.schema(resource)
         if entry is None:
-            if wanted or options.subresource:
+            if options.subresource:
                 raise not_found(resource, name)
+            if uid := applied["metadata"].get("uid"):
+                why = (
+                    f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                )
+                raise conflict(resource, name, why)
+            # A resourceVersion is compared with the object that is there; of a new one it is not looked at.
             new = ssa.apply(
                 None,
                 applied,

@@ -125,6 +125,27 @@ async def check_applying_with_a_stale_version(api: Contract) -> Observation:
     return (await api.apply(f"{api.maps}/s1", stale, manager="a")).refused
 
 
+async def check_applying_with_a_version_only_creates(api: Contract) -> Observation:
+    """A version that no object can have: the first apply creates, the second finds the object and is refused."""
+    observed = []
+    for path, body in (
+        (f"{api.maps}/s6", config_map("s6", resourceVersion="1")),
+        (f"{api.gangs}/s6", gang("s6", {"minMember": 1}, resourceVersion="1")),
+    ):
+        made = await api.apply(path, body, manager="a")
+        again = await api.apply(path, body, manager="a", force="true")
+        observed.append([made.status, _as_text(_owners(made)), again.told])
+    return observed
+
+
+async def check_applying_with_a_uid_never_creates(api: Contract) -> Observation:
+    uid = "11111111-1111-1111-1111-111111111111"
+    one = await api.apply(f"{api.maps}/s7", config_map("s7", uid=uid, resourceVersion="1"), manager="a")
+    body = gang("s7", {"minMember": 1}, uid=uid, resourceVersion="1")
+    other = await api.apply(f"{api.gangs}/s7", body, manager="a")
+    return [one.told, other.told]
+
+
 async def check_applying_under_another_name(api: Contract) -> Observation:
     return (await api.apply(f"{api.maps}/s9", config_map("s1"), manager="a")).refused
 
