@@ -65,6 +65,8 @@ class Operator:
     scheduling: Scheduling
     metrics: Metrics
     recorder: Recorder
+    #: Tells about this process itself, whether it leads or not.
+    own_events: Recorder
 
     async def reconfigure(self, configuration: OperatorConfiguration) -> None:
         """Enable other backends without a restart; raises InvalidConfiguration, and then nothing changes."""
@@ -104,10 +106,15 @@ async def assemble(
     """Wire an operator against the cluster behind `client`; asks it what it serves, writes nothing.
 
     With `only` it is the process of that backend: it acts on the gangs that the operator leaves to it, and
-    does nothing else.
+    does nothing else. With leader election, what it writes besides its lease and events about itself passes
+    the elector's fence.
     """
     clock, rng = clock or SystemClock(), rng or random.Random()
     metrics = Metrics()
+    elector = _elector(election_client or client, configuration, identity, clock, rng, metrics, only)
+    own_events = Recorder(client, clock, labels.MANAGER, instance=identity.name, metrics=metrics)
+    if elector is not None:
+        client = client.fenced(elector.fence)
     flow = Flow(clock)
     preemptions = Preemptions(clock)
     cache = _cache(client, clock, rng, flow, preemptions)
@@ -141,13 +148,14 @@ async def assemble(
         list(controllers.values()),
         metrics=metrics,
         recorder=recorder,
-        elector=_elector(election_client or client, configuration, identity, clock, rng, metrics, only),
+        elector=elector,
         health_address=(probes.bind_address or "0.0.0.0", probes.port) if health else None,
         tune_gc=health,
     )
     manager.add_service("discovery", scheduling.run)
     manager.add_service("observation", observation.run)
-    return Operator(manager, cache, controllers, scheduling, metrics, recorder)
+    manager.add_service("own events", own_events.run)
+    return Operator(manager, cache, controllers, scheduling, metrics, recorder, own_events)
 
 
 async def _require_crds(client: Client) -> None:

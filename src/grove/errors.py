@@ -8,6 +8,7 @@
     │   └── KubeconfigError        no usable kubeconfig; names the file and the field
     ├── BackendFailed              a defect of a scheduler backend; the gang stays, says so and is tried again
     ├── Waiting                    not an error of ours: something must appear first (precondition missing)
+    ├── Deposed                    another process leads, or soon may: the write was not sent, or given up
     └── ApiError                   the API server said no; carries its Status
         ├── BadRequest (400)  Unauthorized (401)  Forbidden (403)  NotFound (404)
         ├── Conflict (409)    AlreadyExists (409)  Gone (410)  UnsupportedMediaType (415)  Invalid (422)
@@ -85,6 +86,12 @@ class BackendFailed(GroveError):
     def __init__(self, backend: str, defect: Exception) -> None:
         text = " ".join(str(defect).split())
         super().__init__(f"scheduler backend {backend} failed with a defect: {type(defect).__name__}: {text}")
+
+
+class Deposed(GroveError):
+    """This process leads no more: a write was not sent, or given up; the next leader does the work."""
+
+    code = "ERR_DEPOSED"
 
 
 class ApiError(GroveError):

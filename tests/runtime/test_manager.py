@@ -125,7 +125,7 @@ def test_a_standby_is_ready_but_does_not_work() -> None:
     run_virtual(main)
 
 
-def test_the_way_out_is_controllers_then_lease_then_events_then_caches() -> None:
+def test_the_way_out_is_controllers_then_events_then_lease_then_caches() -> None:
     async def main() -> None:
         scene = Scene()
         scene.part.leaving = 20
@@ -139,7 +139,15 @@ def test_the_way_out_is_controllers_then_lease_then_events_then_caches() -> None
         assert scene.story == ["controller started"]
         assert scene.holder() == "me", "the lease is kept while the controllers drain"
         scene.recorder.send(Event("Normal", "Stopped", "last words", target))
+        holders: list[str] = []
+
+        async def note(verb: str) -> None:
+            if verb == "create":
+                holders.append(scene.holder())
+
+        scene.objects.before = note
         await running
+        assert holders == ["me"], "news are written while the lease is held"
         assert scene.story == ["controller started", "controller ended"]
         assert scene.holder() == ""
         written = [item.get("message") for item in scene.objects.objects.values()]

@@ -72,7 +72,7 @@ class ConfigurationFile:
                 "the new configuration is refused; the old one stays in force", extra={"error": str(refusal)}
             )
             if self._about is not None:
-                self._operator.recorder.send(events.configuration_refused(self._about, str(refusal)))
+                self._operator.own_events.send(events.configuration_refused(self._about, str(refusal)))
 
     async def _apply(self, configuration: OperatorConfiguration) -> None:
         later = [name for name in _differing(self.in_force, configuration) if name != "scheduler"]
@@ -86,7 +86,7 @@ class ConfigurationFile:
             log.info("the new configuration is in force", extra={"backends": enabled})
             if self._about is not None:
                 told = f"the new configuration is in force; enabled are {enabled}"
-                self._operator.recorder.send(events.configuration_applied(self._about, told))
+                self._operator.own_events.send(events.configuration_applied(self._about, told))
         self._outcomes.labels("applied").inc()
         self.in_force = configuration
 

@@ -14,6 +14,7 @@ from grove.controllers.echoes import Echoes
 from grove.errors import (
     AlreadyExists,
     Conflict,
+    Deposed,
     GroveError,
     Invalid,
     NotFound,
@@ -92,7 +93,7 @@ class Applied:
     @property
     def refusals(self) -> list[tuple[Change, GroveError]]:
         """The failures that are worth telling: a race or an outage is simply tried again."""
-        passing = (Conflict, ServerError, TooManyRequests, Unreachable)
+        passing = (Conflict, Deposed, ServerError, TooManyRequests, Unreachable)
         return [failure for failure in self.failures if not isinstance(failure[1], passing)]
 
     def count(self, kind: type[Change], resource: Resource) -> int:

@@ -4,12 +4,14 @@ Promises typed errors (`grove.errors`) and typed answers: `type` is a View, or `
 Keeps no cache and starts no task. The verbs themselves are in `reading` and `writing`.
 """
 
+import copy
 from collections.abc import Sequence
 
 from grove import __version__
 from grove.kube import discovery
 from grove.kube.discovery import Discovery, VersionInfo
 from grove.kube.exchange import Call, Exchange
+from grove.kube.fence import Fence
 from grove.kube.limiter import Limiter
 from grove.kube.reading import Listing, Reads
 from grove.kube.retry import RetryPolicy
@@ -39,6 +41,15 @@ class Client(Reads, Writes):
             retries=retries if retries is not None else RetryPolicy(),
             user_agent=user_agent,
         )
+
+    def fenced(self, fence: Fence) -> "Client":
+        """The same client for somebody who may write only while the fence is open; reading is always allowed.
+
+        Both share connections and rate limit; closing one closes both.
+        """
+        fenced = copy.copy(self)
+        fenced._exchange = self._exchange.fenced(fence)
+        return fenced
 
     async def raw(
         self,

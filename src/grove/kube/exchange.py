@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from grove.errors import ApiError
 from grove.kube.failure import error_from_answer, header_of
+from grove.kube.fence import Fence
 from grove.kube.limiter import Limiter
 from grove.kube.retry import RetryPolicy
 from grove.kube.transport import Response, Stream, Transport
@@ -19,6 +20,9 @@ log = logging.getLogger(__name__)
 
 JSON: Final = "application/json"
 _REMEMBERED_WARNINGS: Final = 256
+_READS: Final = frozenset({"GET", "HEAD"})
+#: Reviews are asked with POST and change nothing.
+_REVIEWS: Final = "/apis/authorization.k8s.io/"
 
 
 class Call(NamedTuple):
@@ -36,22 +40,49 @@ class Call(NamedTuple):
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
 
+    @property
+    def writes(self) -> bool:
+        """Whether it changes something: not if it only reads, tries or asks."""
+        if self.method in _READS or self.path.startswith(_REVIEWS):
+            return False
+        return not any(name == "dryRun" for name, _ in self.query)
+
 
 class Exchange:
     """The way from verbs to a transport."""
 
     def __init__(
-        self, transport: Transport, *, limiter: Limiter, retries: RetryPolicy, user_agent: str
+        self,
+        transport: Transport,
+        *,
+        limiter: Limiter,
+        retries: RetryPolicy,
+        user_agent: str,
+        fence: Fence | None = None,
     ) -> None:
         self._transport = transport
+        self._fence = fence
         self._limiter = limiter
         self._retries = retries
         self._user_agent = user_agent
         self._headers: dict[tuple[str, str], Mapping[str, str]] = {}
         self._warned: set[str] = set()
 
+    def fenced(self, fence: Fence) -> "Exchange":
+        """The same way, on which each attempt of a write must pass the fence."""
+        return Exchange(
+            self._transport,
+            limiter=self._limiter,
+            retries=self._retries,
+            user_agent=self._user_agent,
+            fence=fence,
+        )
+
     async def answer(self, call: Call, *, timeout: float | None = None) -> Response:
-        """The server's answer below 300; all else is raised, after the retries that the policy allows."""
+        """The server's answer below 300; all else is raised, after the retries that the policy allows.
+
+        A write that may not pass the fence is not sent, or given up, and raises Deposed.
+        """
         headers = self._headers_of(call)
         attempt, spent = 1, 0.0
         while True:
@@ -85,9 +116,22 @@ class Exchange:
         await self._transport.close()
 
     async def _attempt(self, call: Call, headers: Mapping[str, str], timeout: float | None) -> Response:
-        response = await self._transport.send(
-            call.method, call.path, query=call.query, headers=headers, body=call.body, timeout=timeout
-        )
+        fence = self._fence
+        if fence is None or not call.writes:
+            response = await self._transport.send(
+                call.method, call.path, query=call.query, headers=headers, body=call.body, timeout=timeout
+            )
+        else:
+            async with fence.passing(call):
+                response = await self._transport.send(
+                    call.method,
+                    call.path,
+                    query=call.query,
+                    headers=headers,
+                    body=call.body,
+                    timeout=timeout,
+                    guard=lambda: fence.check(call),
+                )
         if response.status >= 300:
             raise error_from_answer(str(call), response.status, response.headers, response.body)
         if warning := header_of(response.headers, "Warning"):

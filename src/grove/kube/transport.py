@@ -12,13 +12,15 @@ import functools
 import io
 import re
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import quote, unquote, urlencode, urlsplit, urlunsplit
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import Payload
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -30,6 +32,7 @@ from grove.kube.tls import ClientCertificate, client_context
 
 #: aiohttp warns about larger bodies given as bytes; a file-like body is sent in pieces.
 _LARGE_BODY: Final = 1 << 20
+_PIECE: Final = 1 << 16
 _AUTO_HEADERS: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 _is_plain = re.compile(r"[A-Za-z0-9/._~:@!$&'()*+,;=-]*").fullmatch
@@ -72,8 +75,13 @@ class Transport(Protocol):
         headers: Mapping[str, str] = _NO_HEADERS,
         body: bytes | None = None,
         timeout: float | None = None,
+        guard: Callable[[], None] | None = None,
     ) -> Response:
-        """One attempt; `timeout` is in seconds and None means the transport's own."""
+        """One attempt; `timeout` is in seconds and None means the transport's own.
+
+        `guard` is called immediately before the request goes out, however long it had to wait for that; what
+        it raises is raised, and the request is not sent.
+        """
 
     def stream(
         self,
@@ -125,6 +133,7 @@ class HttpTransport:
         headers: Mapping[str, str] = _NO_HEADERS,
         body: bytes | None = None,
         timeout: float | None = None,
+        guard: Callable[[], None] | None = None,
     ) -> Response:
         """One attempt, and a second with a fresh credential if the first was answered with 401."""
         url = self._url(path, query)
@@ -132,10 +141,10 @@ class HttpTransport:
         limit = _timeouts(timeout or self._timeout, self._connect_timeout)
         async with self._slots:
             credential = credentials.current() or await credentials.obtain()
-            answer = await self._send_once(method, url, headers, body, limit, credential)
+            answer = await self._send_once(method, url, headers, _content(body, guard), limit, credential)
             if answer.status == 401 and await credentials.rejected(credential):
                 credential = await credentials.obtain()
-                answer = await self._send_once(method, url, headers, body, limit, credential)
+                answer = await self._send_once(method, url, headers, _content(body, guard), limit, credential)
         return answer
 
     async def _send_once(
@@ -143,17 +152,16 @@ class HttpTransport:
         method: str,
         url: URL,
         headers: Mapping[str, str],
-        body: bytes | None,
+        content: "GuardedBody | io.BytesIO | bytes | None",
         limit: aiohttp.ClientTimeout,
         credential: Credential,
     ) -> Response:
         session = self._session(streams=False)
-        large = body is not None and len(body) > _LARGE_BODY
         try:
             async with session.request(
                 method,
                 url,
-                data=io.BytesIO(body) if large and body is not None else body,
+                data=content,
                 headers=self._headers(headers, credential),
                 allow_redirects=False,
                 timeout=limit,
@@ -162,9 +170,10 @@ class HttpTransport:
                 proxy=self._proxy,
                 proxy_headers=self._proxy_headers,
             ) as answer:
-                content = await answer.read()
-                return Response(answer.status, answer.headers, content)
+                return Response(answer.status, answer.headers, await answer.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if isinstance(content, GuardedBody) and content.refusal is not None:
+                raise content.refusal from None
             raise _unreachable(error, method, url, self._proxy) from error
 
     @asynccontextmanager
@@ -256,6 +265,46 @@ class HttpTransport:
         else:
             self._requests = session
         return session
+
+
+class GuardedBody(Payload):
+    """A body that asks its guard before each piece is sent: without its end no server acts on a request.
+
+    By then the connection is there, which may have taken long, and nothing is left to wait for.
+    """
+
+    def __init__(self, body: bytes, guard: Callable[[], None]) -> None:
+        super().__init__(body, content_type="application/octet-stream")
+        self._size = len(body)
+        self._guard = guard
+        #: What the guard raised; the session tells it as a failed connection.
+        self.refusal: Exception | None = None
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return bytes(self._value).decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        await self.write_with_length(writer, None)
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        for start in range(0, len(self._value), _PIECE):
+            try:
+                self._guard()
+            except Exception as refusal:
+                self.refusal = refusal
+                raise
+            await writer.write(self._value[start : start + _PIECE])
+
+
+def _content(
+    body: bytes | None, guard: Callable[[], None] | None
+) -> "GuardedBody | io.BytesIO | bytes | None":
+    """The body as aiohttp takes it; one without a guard's last word is sent as soon as it can be."""
+    if guard is not None:
+        guard()
+        if body:
+            return GuardedBody(body, guard)
+    return io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY else body
 
 
 class _HttpStream:

@@ -15,6 +15,7 @@ from itertools import count
 from grove.errors import (
     AlreadyExists,
     Conflict,
+    Deposed,
     Gone,
     GroveError,
     NotFound,
@@ -41,7 +42,7 @@ WORKERS = 16
 GRACE_SECONDS = 10.0
 
 #: Part of a normal day: somebody else was faster, or the cache was a step behind.
-_RACES = (Conflict, AlreadyExists, NotFound, Gone, Waiting)
+_RACES = (Conflict, AlreadyExists, Deposed, NotFound, Gone, Waiting)
 #: The server has a bad moment.
 _OUTAGES = (Unreachable, ServerError, TooManyRequests)
 

@@ -8,6 +8,8 @@ Why there are never two leaders, without trusting anybody's wall clock:
 - Every write names the resourceVersion that it replaces: of two candidates one gets a conflict, and a write
   that was given up but arrives late meets a record that has moved on.
 - The work is cancelled and joined before the lease is released, and renewed for as long as it needs to end.
+- What the work writes passes a fence that is open only while the lease is held: a leader that was stopped for
+  longer than that, or whose event loop was, sends nothing when it goes on.
 
 Never starts work without the lease and never renews for somebody else.
 """
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from grove.errors import AlreadyExists, Conflict, Forbidden, GroveError, NotFound
+from grove.kube.fence import Fence
 from grove.meta import Key, Manifest, resource
 from grove.runtime.clock import Clock, rfc3339_micro
 from grove.runtime.metrics import Metrics
@@ -80,14 +83,14 @@ class LeaderElector:
         #: The record as we last saw it, and when we saw it change.
         self._record: Manifest | None = None
         self._observed_at = 0.0
-        #: Until when we lead, on the monotonic clock; 0 when we do not.
-        self._leading_until = 0.0
+        #: Open while we lead; whoever writes for the leader does it through this.
+        self.fence = Fence(clock.monotonic)
         self._claiming = False
 
     @property
     def leading(self) -> bool:
         """Whether this process leads at this moment."""
-        return self._clock.monotonic() < self._leading_until
+        return self.fence.open
 
     async def run(
         self, work: Callable[[], Awaitable[None]], *, on_lost: Callable[[], None] = lambda: None
@@ -145,7 +148,7 @@ class LeaderElector:
         lost = renewing.done()
         renewing.cancel()
         await asyncio.wait({renewing})
-        self._leading_until = 0.0
+        self.fence.shut()
         self._metrics.leading.set(0)
         if not lost:
             await self._release()
@@ -156,7 +159,7 @@ class LeaderElector:
             started = self._clock.monotonic()
             if await self._attempt(self._try_acquire, deadline=started + self._times.renew_deadline / 2):
                 # Counted from before the request: the server may have written at any moment since.
-                self._leading_until = started + self._times.renew_deadline
+                self.fence.extend(started + self._times.renew_deadline)
                 if self.leading:
                     return
             await asyncio.sleep(self._pause())
@@ -168,17 +171,17 @@ class LeaderElector:
             # The period runs from request to request: a slow answer must not eat the time for the next one.
             taken = self._clock.monotonic() - started
             pause = max(self._times.retry_period / 4, self._pause() - taken)
-            await asyncio.sleep(min(pause, max(0.0, self._leading_until - self._clock.monotonic())))
+            await asyncio.sleep(min(pause, max(0.0, self.fence.until - self._clock.monotonic())))
             started = self._clock.monotonic()
-            if started >= self._leading_until:
+            if not self.leading:
                 break
             # Give up on one request early enough that a second one has a chance before the deadline.
-            limit = min(self._leading_until, started + self._times.renew_deadline / 2)
+            limit = min(self.fence.until, started + self._times.renew_deadline / 2)
             if await self._attempt(self._try_renew, deadline=limit):
-                self._leading_until = started + self._times.renew_deadline
+                self.fence.extend(started + self._times.renew_deadline)
             elif self.holder != self.identity:
                 break
-        self._leading_until = 0.0
+        self.fence.shut()
         log.error(
             "leadership lost", extra={"lease": str(self._key), "holder": self.holder, "problem": self.problem}
         )

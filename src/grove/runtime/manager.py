@@ -1,7 +1,7 @@
 """Runs everything in the right order, and ends it in the reverse one.
 
 Up: health server, caches, (leadership), controllers. A standby has warm caches and is ready. Down, on a
-signal or when `stop` is set: controllers drain, the lease is released, events are flushed, caches and
+signal or when `stop` is set: controllers drain, events are flushed, the lease is released, caches and
 services end, the health server last. If leadership is lost, or a part that must run dies, everything stops
 and the reason is raised.
 """
@@ -135,6 +135,9 @@ class Manager:
                 await asyncio.get_running_loop().create_future()
         finally:
             self.working.clear()
+            if self._recorder is not None:
+                # Here and not at the very end: without the lease nothing may be written, news included.
+                await self._recorder.flush()
 
     def _hurry(self) -> None:
         for controller in self._controllers:

@@ -5,7 +5,7 @@ whole operators run under virtual time. Only bytes cross over; nothing is shared
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from grove.embedded.app import App, Request
@@ -64,10 +64,11 @@ class MemoryTransport:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
         timeout: float | None = None,
+        guard: Callable[[], None] | None = None,
     ) -> Response:
         try:
             async with asyncio.timeout(timeout):
-                answer = await self._handle(method, path, query, headers, body)
+                answer = await self._handle(method, path, query, headers, body, guard)
         except TimeoutError:
             raise Unreachable(
                 f"no answer to {method} {path} within {timeout} seconds", reason=TIMED_OUT
@@ -96,6 +97,7 @@ class MemoryTransport:
         query: Sequence[tuple[str, str]],
         headers: Mapping[str, str] | None,
         body: bytes | None,
+        guard: Callable[[], None] | None = None,
     ) -> Answer:
         if self.closed.is_set():
             raise Unreachable("the transport is closed", reason=NOT_SENT)
@@ -103,6 +105,8 @@ class MemoryTransport:
         request = Request(method, path, dict(query), names, body or b"", self._user)
         # A request over a socket always gives way to others; so does this one.
         await asyncio.sleep(0)
+        if guard is not None:
+            guard()
         try:
             return await self._app.handle(request)
         except ConnectionError as lost:
