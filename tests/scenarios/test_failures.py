@@ -3,6 +3,7 @@
 import pytest
 from tests.scenarios.stories import (
     NAMESPACES,
+    OBJECT_STAGES,
     PODGROUPS_136,
     QUOTAS,
     STAGES,
@@ -14,6 +15,8 @@ from tests.scenarios.stories import (
     reasons_about,
     scheduler_objects,
     set_condition,
+    uid_of,
+    until_gone,
     until_reason,
     until_running,
 )
@@ -345,3 +348,44 @@ def test_a_set_in_a_namespace_that_is_being_deleted_does_not_disturb_others() ->
         assert condition_of(await world.gang("train-0"), "Ready")["status"] == "True"
 
     run_world(story)
+
+
+async def put_theirs(world: World, stage: Stage, *, marked: bool) -> dict[str, Manifest]:
+    """Objects of somebody else in place of ours, which say the same under the same names; their specs by UID."""
+    for resource in stage.objects:
+        for each in await world.all(resource):
+            key = Key("default", each["metadata"]["name"])
+            await world.user.merge_patch(resource, key, {"metadata": {"finalizers": None}})
+            await world.user.delete(resource, key)
+            metadata: Manifest = {"name": key.name}
+            if marked:
+                metadata["labels"] = each["metadata"]["labels"]
+            await world.apply(
+                {**{name: each[name] for name in ("apiVersion", "kind", "spec")}, "metadata": metadata}
+            )
+    return {uid_of(each): each["spec"] for each in await scheduler_objects(world, stage)}
+
+
+@pytest.mark.parametrize("stage", OBJECT_STAGES.values(), ids=OBJECT_STAGES)
+@pytest.mark.parametrize("marked", [False, True], ids=["bare", "with our labels"])
+def test_an_object_of_somebody_else_that_says_the_same_is_neither_taken_over_nor_deleted(
+    stage: Stage, marked: bool
+) -> None:
+    async def story(world: World) -> None:
+        await world.apply(stage.cliqueset())
+        await until_running(world, "train-0")
+        await world.settle()
+        await world.kill_operator()
+        theirs = await put_theirs(world, stage, marked=marked)
+        await world.start_operator()
+        await world.settle()
+        told = [each["message"] for each in await events_about(world, "PodGang", "train-0")]
+        assert any("exists already and belongs to nobody's controller" in each for each in told)
+        await world.user.delete(kinds.CLIQUESETS, Key("default", "train"))
+        await until_gone(world, kinds.CLIQUESETS, "train")
+        await world.settle()
+        left = await scheduler_objects(world, stage)
+        assert {uid_of(each): each["spec"] for each in left} == theirs
+        assert ["ownerReferences" in each["metadata"] for each in left] == [False] * len(theirs)
+
+    run_world(story, stage.options)

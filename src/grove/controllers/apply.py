@@ -2,12 +2,16 @@
 
 Knows what an API server's "no" means for each kind of change: what already is as wanted counts as done, what
 somebody else took is an error with a name. Decides nothing.
+
+What a write was decided on goes with it, so that one which arrives late, after another leader has worked,
+changes nothing: a patch names the version that it was made for, the opening of a gate and a deletion the UID,
+an apply both, and what is created has a name and an owner by which a second one is recognised.
 """
 
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from grove.controllers.echoes import Echoes
@@ -30,6 +34,10 @@ from grove.plan.changes import Apply, Change, Create, Delete, JsonPatch, Patch
 IN_FLIGHT = 64
 #: With so many writes under way the operator counts as busy.
 BUSY = 8
+
+#: The version of no object, since a store counts on before it has any. An apply that names it creates its
+#: object or is refused: a server compares versions only with what is there.
+_NEVER = "1"
 
 #: Field managers behind which a person sits: their edits of an object of ours are mended.
 _PEOPLE = re.compile(r"^(kubectl|k9s|lens|helm|argocd|oc)\b", re.IGNORECASE)
@@ -207,29 +215,26 @@ class Applier:
                 there = await self._client.get(change.resource, key, type=Object)
             except NotFound:
                 raise taken from None
-            wanted = {
-                reference["uid"] for reference in change.manifest["metadata"].get("ownerReferences", ())
-            }
-            if there.owner is not None and there.owner.uid in wanted and not there.terminating:
-                return await self._relabel(change, there)
-            holder = f"{there.owner.kind} {there.owner.name}" if there.owner else "nobody's controller"
-            state = "is still being deleted" if there.terminating else f"belongs to {holder}"
-            raise NameTaken(
-                f"{change.resource.kind} {key} exists already and {state}; ours waits until that one is gone"
-            ) from None
+            _refuse_foreign(change, there)
+            return await self._relabel(change, there)
 
     async def _relabel(self, change: Create, there: Object) -> Written | Object:
         """Ours, and yet the cache did not show it: made a moment ago, or lost a label that we find it by."""
         marks = change.manifest["metadata"].get("labels") or {}
         if marks.items() <= there.labels.items():
             return there
-        return await self._client.merge_patch(change.resource, there.key, {"metadata": {"labels": marks}})
+        version = there.metadata.resource_version
+        patch = {"metadata": {"labels": marks, "resourceVersion": version}}
+        return await self._client.merge_patch(change.resource, there.key, patch)
 
     async def _json_patch(self, change: JsonPatch) -> Written | None:
+        operations = change.operations
+        if change.uid:
+            operations = ({"op": "test", "path": "/metadata/uid", "value": change.uid}, *operations)
         try:
             return await _unless_gone(
                 lambda: self._client.json_patch(
-                    change.resource, change.key, change.operations, subresource=change.subresource
+                    change.resource, change.key, operations, subresource=change.subresource
                 )
             )
         except Invalid as refused:
@@ -237,13 +242,17 @@ class Applier:
             raise Conflict(f"{change.resource.kind} {change.key} changed underneath: {refused}") from None
 
     async def _server_side_apply(self, change: Apply) -> Written:
+        if not change.uid:
+            try:
+                return await self._apply_once(replace(change, resource_version=_NEVER))
+            except Conflict:
+                change = await self._found(change)
         try:
-            return await self._client.apply(change.resource, change.manifest, force=change.force)
+            return await self._apply_once(change)
         except Conflict as conflict:
-            await self._refuse_foreign(change)
             managers = set(_MANAGER.findall(str(conflict)))
             if managers and all(_PEOPLE.match(manager) for manager in managers):
-                return await self._client.apply(change.resource, change.manifest, force=True)
+                return await self._apply_once(replace(change, force=True))
             if not managers:
                 raise
             raise OwnershipConflict(
@@ -251,20 +260,21 @@ class Applier:
                 "let the other manager give the field up, or remove it from the gang's scheduler settings"
             ) from None
 
-    async def _refuse_foreign(self, change: Apply) -> None:
-        """An object that is not ours is never taken over, whoever wrote it."""
+    async def _apply_once(self, change: Apply) -> Written:
+        seen = {"uid": change.uid, "resourceVersion": change.resource_version}
+        metadata = {**change.manifest["metadata"], **{name: value for name, value in seen.items() if value}}
+        manifest = {**change.manifest, "metadata": metadata}
+        return await self._client.apply(change.resource, manifest, force=change.force)
+
+    async def _found(self, change: Apply) -> Apply:
+        """The change to an object that is there although the cache did not show it; only if it is ours."""
         key = manifest_key(change.manifest)
         try:
             there = await self._client.get(change.resource, key, type=Object)
         except NotFound:
-            return
-        ours = {reference["uid"] for reference in change.manifest["metadata"].get("ownerReferences", ())}
-        if ours and (there.owner is None or there.owner.uid not in ours):
-            holder = f"{there.owner.kind} {there.owner.name}" if there.owner else "nobody's controller"
-            raise NameTaken(
-                f"{change.resource.kind} {key} exists already and belongs to {holder}; "
-                "ours waits until that one is gone"
-            )
+            raise Conflict(f"{change.resource.kind} {key} was there and is gone") from None
+        _refuse_foreign(change, there)
+        return replace(change, uid=there.uid, resource_version=there.metadata.resource_version)
 
     async def _delete(self, change: Delete) -> None:
         try:
@@ -281,6 +291,18 @@ class Applier:
             # Another object has the name by now, so ours is gone; or it is not what it was, which matters.
             if change.resource_version:
                 raise
+
+
+def _refuse_foreign(change: Create | Apply, there: Object) -> None:
+    """An object that is not ours, or that goes, is never taken over, whoever wrote it."""
+    ours = {reference["uid"] for reference in change.manifest["metadata"].get("ownerReferences", ())}
+    if there.owner is not None and there.owner.uid in ours and not there.terminating:
+        return
+    holder = f"{there.owner.kind} {there.owner.name}" if there.owner else "nobody's controller"
+    state = "is still being deleted" if there.terminating else f"belongs to {holder}"
+    raise NameTaken(
+        f"{change.resource.kind} {there.key} exists already and {state}; ours waits until that one is gone"
+    )
 
 
 def _key_of(change: Change) -> Key:

@@ -41,7 +41,8 @@ class ForeignGangs:
         marks: Manifest = {"labels": {labels.SCHEDULER_BACKEND: chosen}}
         if chosen in scheduling.external:
             marks["annotations"] = {labels.EXTERNAL_BACKEND: "true"}
-        change = Patch(kinds.GANGS, gang.key, {"metadata": marks})
+        version = gang.metadata.resource_version
+        change = Patch(kinds.GANGS, gang.key, {"metadata": marks}, resource_version=version)
         applied = await self._shell.applier.apply([change], barrier=barrier, key=gang.key)
         applied.raise_failure()
         return True
@@ -90,5 +91,8 @@ class ForeignGangs:
         except InvalidInput as refusal:
             return None, tuple(f"pod {pod.name}: {each}" for each in refusal.errors)
         result = preparation(whole, prepared, backend.scheduling_gate)
-        change = Patch(kinds.PODS, pod.key, {"metadata": result.metadata}) if result.metadata else None
+        if not result.metadata:
+            return None, result.troubles
+        version = whole["metadata"]["resourceVersion"]
+        change = Patch(kinds.PODS, pod.key, {"metadata": result.metadata}, resource_version=version)
         return change, result.troubles

@@ -44,7 +44,7 @@ class GangGates:
             Opening(
                 seen.backend.scheduling_gate,
                 seen.context.revision,
-                in_place=self.shell.scheduling.in_place(manifests, running=seen.running),
+                in_place=self.shell.scheduling.in_place(gang, manifests, running=seen.running),
                 placed=progress(gang, seen.members).complete,
             ),
         )
@@ -107,10 +107,10 @@ class GangGates:
     def _change(self, pod: Pod, gang: PodGang, backend: Backend, context: Context) -> Change:
         gate = backend.scheduling_gate
         if not offers(backend, StartingOnce):
-            return JsonPatch(kinds.PODS, pod.key, opening(pod, gate))
+            return JsonPatch(kinds.PODS, pod.key, opening(pod, gate), uid=pod.uid)
         marks = backend.renewed(pod, gang, context, self.shell.clock.now())
         operations = opening(pod, gate, labels=marks.labels, annotations=marks.annotations)
-        return JsonPatch(kinds.PODS, pod.key, operations)
+        return JsonPatch(kinds.PODS, pod.key, operations, uid=pod.uid)
 
 
 def _priority(pods: Sequence[Pod]) -> int:

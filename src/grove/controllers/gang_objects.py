@@ -65,11 +65,16 @@ class _Objects:
         """One translated object, and what exists under its name."""
         resource, name = self._scheduling.resource_of(manifest), str(manifest["metadata"]["name"])
         self._wanted.add((resource.kind, name))
-        if there is not None and (there.terminating or self._goes(there)):
+        gang = self._seen.gang
+        if there is not None and (there.terminating or repair.of_an_earlier(there, gang)):
             self.leaving.append(f"{resource.kind} {name}")
             return
         differing = manifest if there is None else repair.differing(manifest, there)
         if not differing:
+            return
+        if there is not None and not repair.is_ours(there, gang):
+            # Refused with a sentence by whoever carries it out, unless it is gone by then.
+            self.changes.append(Apply(resource, manifest))
             return
         if there is not None and repair.cannot_change(self._backend, manifest, differing):
             if not repair.is_replaceable(self._backend, manifest):
@@ -77,6 +82,9 @@ class _Objects:
                 return
             # Its going wakes the gang, which then creates it anew.
             self.changes.append(Delete(resource, there.key, there.uid))
+        elif there is not None:
+            version = there.metadata.resource_version
+            self.changes.append(Apply(resource, manifest, uid=there.uid, resource_version=version))
         else:
             self.changes.append(Apply(resource, manifest))
         if initialized if there is None else repair.taken_over(differing, there):
@@ -90,10 +98,6 @@ class _Objects:
             if (item.kind, item.name) not in self._wanted and not item.terminating:
                 resource = self._scheduling.resource_of(item.manifest)
                 self.changes.append(Delete(resource, item.key, item.uid))
-
-    def _goes(self, there: Foreign) -> bool:
-        """Whether it belongs to an earlier gang of the name, with which it goes."""
-        return there.owner is not None and there.owner.uid != self._seen.gang.uid
 
 
 def _of_another_start(seen: Seen) -> Iterator[bool]:

@@ -83,7 +83,6 @@ class GangReport:
             status,
             barrier=barrier,
             haste=haste,
-            resource_version=gang.metadata.resource_version,
         )
         if forward.repairs and failure is None:
             self.shell.recorder.send(events.objects_repaired(gang, f"put back {', '.join(forward.repairs)}"))

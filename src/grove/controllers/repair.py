@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from grove.api import labels
+from grove.api.gang import PodGang
+from grove.api.kinds import GANGS
 from grove.backends.base import Backend, Replacing, offers
 from grove.meta import Manifest
 from grove.plan.changes import difference, forgetting
@@ -25,6 +27,21 @@ def _all_in(patch: Manifest, fields: Manifest) -> bool:
         name in fields and (not isinstance(value, dict) or _all_in(value, fields[name] or {}))
         for name, value in patch.items()
     )
+
+
+def is_ours(there: Foreign, gang: PodGang) -> bool:
+    """Whether a scheduler's object belongs to the gang: by its owner, or, without one, by who applied it."""
+    if there.owner is None:
+        return labels.MANAGER in there.applied
+    return there.owner.uid == gang.uid
+
+
+def of_an_earlier(there: Foreign, gang: PodGang) -> bool:
+    """Whether a scheduler's object belongs to an earlier gang of the same name, with which it goes."""
+    owner = there.owner
+    if owner is None or owner.kind != GANGS.kind:
+        return False
+    return owner.name == gang.name and owner.uid != gang.uid
 
 
 def cannot_change(backend: Backend, manifest: Manifest, patch: Manifest) -> bool:

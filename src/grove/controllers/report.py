@@ -77,9 +77,8 @@ class Reporter:
         *,
         barrier: Remembers,
         haste: Haste = Haste.WHEN_QUIET,
-        resource_version: str = "",
     ) -> Reported:
-        """Write what differs of a status, now or soon; a version makes the write conditional on it."""
+        """Write what differs of a status, now or soon; only if the object is still as it was observed."""
         held = (resource, about.key)
         # The status alone: the spec of a large gang names a thousand pods.
         observed = msgspec.to_builtins(getattr(about, "status", None)) or {}
@@ -91,8 +90,9 @@ class Reporter:
         if wait > 0:
             return Reported(False, After(wait, "the status settles"))
         self.forget(*held)
+        version = about.metadata.resource_version
         change = Patch(
-            resource, about.key, {"status": changed}, subresource="status", resource_version=resource_version
+            resource, about.key, {"status": changed}, subresource="status", resource_version=version
         )
         applied = await self._applier.apply([change], barrier=barrier, key=about.key)
         applied.raise_failure()

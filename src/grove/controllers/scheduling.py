@@ -16,6 +16,7 @@ from grove.api.gang import PodGang
 from grove.backends.base import Backend, Cluster, Context, Observed, Observing, Probe, Probing, TopologyAware
 from grove.backends.registry import Registry, Selection
 from grove.controllers.observation import Observation
+from grove.controllers.repair import is_ours, of_an_earlier
 from grove.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
 from grove.kube.client import Client
 from grove.meta import Key, Manifest, Object, Resource, manifest_key, resource
@@ -159,14 +160,20 @@ class Scheduling:
         item = informer.store.get(manifest_key(manifest)) if informer is not None else None
         return item if isinstance(item, Foreign) else None
 
-    def in_place(self, manifests: Sequence[Manifest], *, running: bool) -> bool:
-        """Whether every translated object exists.
+    def in_place(self, gang: PodGang, manifests: Sequence[Manifest], *, running: bool) -> bool:
+        """Whether every translated object exists and is the gang's.
 
-        One that is being deleted does as long as pods of the gang are on nodes: it lasts as long as they do,
-        and their replacements belong to it too.
+        One that is being deleted, or goes with an earlier gang, does as long as pods of the gang are on nodes:
+        it lasts as long as they do, and their replacements belong to it too.
         """
-        found = [self.object(manifest) for manifest in manifests]
-        return all(item is not None and (running or not item.terminating) for item in found)
+        for manifest in manifests:
+            item = self.object(manifest)
+            if item is None:
+                return False
+            stays = is_ours(item, gang) and not item.terminating
+            if not stays and not (running and (is_ours(item, gang) or of_an_earlier(item, gang))):
+                return False
+        return True
 
     def resource_of(self, manifest: Manifest) -> Resource:
         """The resource that serves a translated object."""

@@ -35,21 +35,31 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class JsonPatch:
-    """A list of operations, for what a merge patch cannot say: test a value, remove one list item."""
+    """A list of operations, for what a merge patch cannot say: test a value, remove one list item.
+
+    With a `uid` it changes nothing but the object that was observed.
+    """
 
     resource: Resource
     key: Key
     operations: tuple[Manifest, ...]
     subresource: str = ""
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Server-side apply of an object that others write too; conflicts name who else wants the field."""
+    """Server-side apply of an object that others write too; conflicts name who else wants the field.
+
+    `uid` and `resource_version` are those of the object as it was observed: no other is changed, and none is
+    created. Without them the object must not exist yet: one that does is never taken over.
+    """
 
     resource: Resource
     manifest: Manifest
     force: bool = False
+    uid: str = ""
+    resource_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,7 +158,9 @@ def _change(seen: Observed, resource: Resource, child: Object, place: Place | No
         ours = owner is not None and owner.uid == seen.cliqueset.uid
         return Delete(resource, child.key, child.uid) if ours else None
     patch = _mend(_desired(seen, place), child)
-    return Patch(resource, child.key, patch) if patch else None
+    if not patch:
+        return None
+    return Patch(resource, child.key, patch, resource_version=child.metadata.resource_version)
 
 
 def _fingerprint(seen: Observed) -> object:
