@@ -225,6 +225,16 @@ def test_before_1_14_minima_are_approximated_and_preferences_lost() -> None:
     )
 
 
+def test_a_preference_for_more_than_the_smallest_domain_is_approximated() -> None:
+    near, far = (make.gang("g", {"leader": 1, "worker": 3}, preferred=key) for key in (HOST, RACK))
+    assert BACKEND.translate(near, volcano()).manifests == BACKEND.translate(far, volcano()).manifests
+    assert told(near, volcano())[Capability.TOPOLOGY_PREFERRED] == (Fidelity.ENFORCED, "")
+    assert told(far, volcano())[Capability.TOPOLOGY_PREFERRED] == (
+        Fidelity.APPROXIMATED,
+        "example.com/rack: Volcano prefers the smallest domain that has room, whichever is named",
+    )
+
+
 def test_pods_that_request_nothing_are_told_to_be_bound_one_by_one() -> None:
     asking = {"containers": [{"name": "main", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}
     cliqueset = make.cliqueset("g", cliques=[make.template("leader"), make.template("worker", pod=asking)])

@@ -159,6 +159,13 @@ def preferences(gang: PodGang) -> list[str]:
     )
 
 
+def overshot(gang: PodGang, sight: Sight) -> list[str]:
+    """What is only preferred and not of the smallest domains: Volcano begins in those, whatever is named."""
+    tiers = sight.tiers or {}
+    smallest = min(tiers.values(), default=0)
+    return [key for key in preferences(gang) if tiers.get(key, smallest) > smallest]
+
+
 def _narrowest(
     levels: list[GangTopologyConstraint | None], tiers: Mapping[str, int]
 ) -> GangTopologyConstraint | None:
