@@ -120,16 +120,28 @@ def not_required(constraint: Constraint) -> Constraint:
     return pack(None, constraint.preferred) if constraint else None
 
 
-def not_preferred(constraint: Constraint) -> Constraint:
+def no_preference(constraint: Constraint) -> Constraint:
     return pack(constraint.required, None) if constraint else None
 
 
-def all_required(constraint: Constraint) -> Constraint:
-    return pack(constraint.required or constraint.preferred, None) if constraint else None
+def no_lone_preference(constraint: Constraint) -> Constraint:
+    return constraint if constraint and constraint.required else None
 
 
-def all_preferred(constraint: Constraint) -> Constraint:
-    return pack(None, constraint.required or constraint.preferred) if constraint else None
+def required_or_else_preferred(constraint: Constraint) -> Constraint:
+    return no_preference(constraint) if constraint and constraint.required else constraint
+
+
+def lone_preference_required(constraint: Constraint) -> Constraint:
+    return constraint if constraint and constraint.required else swapped(constraint)
+
+
+def lone_requirement_preferred(constraint: Constraint) -> Constraint:
+    return constraint if constraint and constraint.preferred else swapped(constraint)
+
+
+def swapped(constraint: Constraint) -> Constraint:
+    return pack(constraint.preferred, constraint.required) if constraint else None
 
 
 def any_rack(constraint: Constraint) -> Constraint:
@@ -148,10 +160,10 @@ def first_podgroup_only(gang: PodGang) -> PodGang:
 def moved_to_the_gang(gang: PodGang) -> PodGang:
     """What one podgroup requires is required of all."""
     found = [each.topology_constraint for each in gang.spec.podgroups]
-    required = next((each.required for each in found if each and each.required), None)
-    if required is None:
+    constraint = next((each for each in found if each and each.required), None)
+    if constraint is None:
         return gang
-    return with_spec(packing(podgroup=nothing)(gang), topology_constraint=pack(required, None))
+    return with_spec(packing(podgroup=nothing)(gang), topology_constraint=constraint)
 
 
 def first_two_preferred(gang: PodGang) -> PodGang:

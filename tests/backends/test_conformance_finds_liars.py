@@ -76,10 +76,11 @@ PREFERS = {
     "podgroup": K.test_a_domain_that_a_podgroup_prefers_makes_a_difference,
 }
 TOLD_APART = K.test_what_is_required_differs_from_what_is_preferred
+WITHIN = K.test_what_is_preferred_within_what_is_required_makes_a_difference
 LIES = {
     "no topology": Lie(
         [*REQUIRES.values(), *PREFERS.values()],
-        liars.packing(liars.nothing, liars.nothing, liars.nothing),
+        liars.packing(*[liars.nothing] * 3),
     ),
     "what the gang requires": Lie(
         [REQUIRES["gang"]],
@@ -103,9 +104,10 @@ LIES = {
         liars.first_podgroup_only,
         says="at the level of podgroup twin-b",
     ),
-    "what the gang prefers": Lie([PREFERS["gang"]], liars.packing(gang=liars.not_preferred)),
-    "what a group prefers": Lie([PREFERS["group"]], liars.packing(group=liars.not_preferred)),
-    "what a podgroup prefers": Lie([PREFERS["podgroup"]], liars.packing(podgroup=liars.not_preferred)),
+    "what the gang prefers": Lie([PREFERS["gang"]], liars.packing(gang=liars.no_lone_preference)),
+    "what a group prefers": Lie([PREFERS["group"]], liars.packing(group=liars.no_lone_preference)),
+    "what a podgroup prefers": Lie([PREFERS["podgroup"]], liars.packing(podgroup=liars.no_lone_preference)),
+    "every preference": Lie([*PREFERS.values(), WITHIN], liars.packing(*[liars.no_preference] * 3)),
     "the constraint of a group": Lie(
         [REQUIRES["group"], PREFERS["group"]], liars.packing(group=liars.nothing)
     ),
@@ -119,13 +121,22 @@ LIES = {
     "which domain a podgroup requires": Lie([REQUIRES["podgroup"]], liars.packing(podgroup=liars.any_rack)),
     "that a preference is none": Lie(
         [TOLD_APART],
-        liars.packing(liars.all_required, liars.all_required, liars.all_required),
+        liars.packing(*[liars.lone_preference_required] * 3),
         says="a gang with required example.com/rack on the gang and one with preferred example.com/rack on",
     ),
-    "that a podgroup only prefers": Lie([TOLD_APART], liars.packing(podgroup=liars.all_required)),
-    "that a group requires": Lie([TOLD_APART], liars.packing(group=liars.all_preferred)),
+    "that a podgroup only prefers": Lie([TOLD_APART], liars.packing(podgroup=liars.lone_preference_required)),
+    "that a group requires": Lie([TOLD_APART], liars.packing(group=liars.lone_requirement_preferred)),
+    "what is preferred beside what is required": Lie(
+        [WITHIN],
+        liars.packing(*[liars.required_or_else_preferred] * 3),
+        says="topology-preferred at the level of the gang: a gang with required example.com/zone on the gang "
+        "and one with required example.com/zone and preferred example.com/rack on the gang become the same",
+    ),
     "who requires a domain": Lie(
-        [K.test_it_makes_a_difference_whose_domain_is_required], liars.moved_to_the_gang
+        [K.test_it_makes_a_difference_whose_domain_is_required],
+        liars.moved_to_the_gang,
+        says="topology-required at the level of the gang or podgroup twin-a: a gang with required "
+        "example.com/rack on the gang and one with required example.com/rack on podgroup twin-a",
     ),
     "which podgroups prefer a domain": Lie(
         [K.test_it_makes_a_difference_whose_domain_is_preferred], liars.first_two_preferred
@@ -226,6 +237,12 @@ def test_that_a_scheduler_knows_no_groups_does_not_excuse_what_a_group_requires(
     found = broken(Groupless(liars.no_group_at_all))
     assert REQUIRES["group"].__name__ in found
     assert PREFERS["group"].__name__ not in found
+
+
+def test_a_scheduler_that_packs_closely_anyway_needs_no_preference_within_what_is_required() -> None:
+    liar = Liar(liars.packing(*[liars.required_or_else_preferred] * 3))
+    kit = type("Close", (Kit,), {"backend": liar, "packs_closely": True})()
+    assert all(each.kept for each in verdicts(kit))
 
 
 # Queues and scores, of which only the author of a backend knows where they are written ------------------

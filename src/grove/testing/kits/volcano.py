@@ -36,6 +36,7 @@ class Conformance(BackendConformance):
 
     backend: ClassVar[Backend] = VolcanoBackend()
     queue_annotation: ClassVar[str] = QUEUE
+    packs_closely: ClassVar[bool] = True
 
     def contexts(self) -> Sequence[Context]:
         new, old = on(VOLCANO_114, queue="research"), on(VOLCANO_113)

@@ -6,7 +6,6 @@ property as a loss.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
 from typing import Final
 
 from grove.backends.base import Capability, Context
@@ -16,13 +15,16 @@ from grove.testing.rules.telling import Hearing, Told
 from grove.testing.rules.twins import (
     GANG,
     GROUP,
+    LEVELS,
     MINIMUM,
     PODGROUPS,
     RACK,
+    ZONE,
     Pair,
     Twin,
     constraints,
     described,
+    elsewhere,
     packed,
     plain,
     queued,
@@ -85,19 +87,24 @@ class DifferenceRules(Subject):
     def test_what_is_required_differs_from_what_is_preferred(self) -> None:
         pairs = [
             Pair(described(level), packed(level, required=RACK), packed(level, preferred=RACK))
-            for level in (GANG, GROUP, *PODGROUPS)
+            for level in LEVELS
         ]
         self._tells_apart(pairs, (Capability.TOPOLOGY_REQUIRED, Capability.TOPOLOGY_PREFERRED))
 
+    def test_what_is_preferred_within_what_is_required_makes_a_difference(self) -> None:
+        if self.packs_closely:
+            return
+        pairs = [
+            Pair(described(level), packed(level, required=ZONE), packed(level, required=ZONE, preferred=RACK))
+            for level in LEVELS
+        ]
+        self._tells_apart(pairs, _PREFERRED[:1], _PREFERRED)
+
     def test_it_makes_a_difference_whose_domain_is_required(self) -> None:
-        alike = [packed(level, required=RACK) for level in (GANG, GROUP, *PODGROUPS)]
-        alike.append(packed(GROUP, required=RACK, members=PODGROUPS[1:]))
-        self._tells_apart(_each_from_each(alike), _REQUIRED)
+        self._tells_apart(elsewhere(must=True), _REQUIRED)
 
     def test_it_makes_a_difference_whose_domain_is_preferred(self) -> None:
-        alike = [packed(level, preferred=RACK) for level in (GANG, GROUP, *PODGROUPS)]
-        alike.append(packed(GROUP, preferred=RACK, members=PODGROUPS[1:]))
-        self._tells_apart(_each_from_each(alike), _PREFERRED[:1], _PREFERRED)
+        self._tells_apart(elsewhere(must=False), _PREFERRED[:1], _PREFERRED)
 
     # The rest ---------------------------------------------------------------------------------------
 
@@ -174,10 +181,6 @@ def _with_and_without(what: str, asked: Sequence[Twin]) -> Iterator[Pair]:
     """Something or nothing, and something or something else; all of it is said of the whole gang."""
     yield Pair("the gang", plain(f"no {what}"), asked[0])
     yield Pair("the gang", asked[0], asked[1])
-
-
-def _each_from_each(alike: Sequence[Twin]) -> Iterator[Pair]:
-    return (Pair("all levels", one, other) for one, other in combinations(alike, 2))
 
 
 def _same(pair: Pair, about: Sequence[Capability], claim: str, place: int) -> str:

@@ -66,6 +66,8 @@ class Subject:
     backend: ClassVar[Backend]
     #: The annotation by which a gang names its queue, where the scheduler has queues.
     queue_annotation: ClassVar[str] = ""
+    #: Whether the scheduler, within a domain that is required, takes the smallest that has room anyway.
+    packs_closely: ClassVar[bool] = False
 
     def contexts(self) -> Sequence[Context]:
         """The clusters and configurations that the backend is made for.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final
 
 from grove.api import labels
@@ -17,6 +18,7 @@ ZONE: Final = "example.com/zone"
 GANG: Final = "twin"
 GROUP: Final = "twin-pair"
 PODGROUPS: Final = ("twin-a", "twin-b", "twin-c")
+LEVELS: Final = (GANG, GROUP, *PODGROUPS)
 
 MINIMUM: Final = 2
 _USUAL: Final = dict.fromkeys(PODGROUPS, MINIMUM)
@@ -85,9 +87,10 @@ def packed(
     level: str, *, required: str = "", preferred: str = "", members: Sequence[str] = PODGROUPS[:2]
 ) -> Twin:
     """A gang with one pack constraint, at one level."""
-    word, key = ("required", required) if required else ("preferred", preferred)
     bare, asking = (_constrained(level, each, members) for each in ({}, make.pack(required, preferred)))
-    return Twin(f"{word} {key} on {described(level, members)}", asking, bare)
+    keys = {"required": required, "preferred": preferred}
+    asked = " and ".join(f"{word} {key}" for word, key in keys.items() if key)
+    return Twin(f"{asked} on {described(level, members)}", asking, bare)
 
 
 def _constrained(level: str, constraint: Manifest, members: Sequence[str]) -> PodGang:
@@ -117,3 +120,15 @@ def constraints(level: str, *, must: bool) -> Iterator[Pair]:
     where = described(level)
     nothing = Twin("no constraint", _constrained(level, {}, PODGROUPS[:2]))
     yield from (Pair(where, nothing, first), Pair(where, nothing, second), Pair(where, first, second))
+
+
+def elsewhere(*, must: bool) -> Iterator[Pair]:
+    """The same constraint of the gang, of a group, of another group or of a podgroup, two at a time."""
+    places = [(level, PODGROUPS[:2]) for level in LEVELS] + [(GROUP, PODGROUPS[1:])]
+    word = "required" if must else "preferred"
+    found = [
+        (described(level, members), packed(level, members=members, **{word: RACK}))
+        for level, members in places
+    ]
+    for (here, one), (there, other) in combinations(found, 2):
+        yield Pair(f"{here} or {there}", one, other)
