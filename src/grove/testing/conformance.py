@@ -14,6 +14,8 @@
 
         queue_annotation = "acme.example.com/queue"  # how a gang names its queue, if queues are declared
 
+        packs_closely = True  # if the scheduler takes the smallest domain within a required one anyway
+
         def scored(self, manifests, score):  # the objects with a placement score, if that is declared
             return [{**each, "status": {...}} for each in manifests]
 
