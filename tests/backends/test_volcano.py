@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from tests.backends.clusters import on
-from tests.backends.volcanoes import HOST, RACK, V113, V114, ZONE, volcano
+from tests.backends.volcanoes import HOST, RACK, V113, V114, ZONE, seen, volcano
 
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
@@ -228,6 +228,25 @@ def test_before_1_14_minima_are_approximated_and_preferences_lost() -> None:
         Fidelity.NOT_EXPRESSIBLE,
         "this release of Volcano cannot name tiers (1.14 can)",
     )
+
+
+def test_a_preference_for_more_than_the_smallest_domain_is_approximated() -> None:
+    near, far = (make.gang("g", {"leader": 1, "worker": 3}, preferred=key) for key in (HOST, RACK))
+    assert BACKEND.translate(near, volcano()).manifests == BACKEND.translate(far, volcano()).manifests
+    assert told(near, volcano())[Capability.TOPOLOGY_PREFERRED] == (Fidelity.ENFORCED, "")
+    assert told(far, volcano())[Capability.TOPOLOGY_PREFERRED] == (
+        Fidelity.APPROXIMATED,
+        "example.com/rack: Volcano prefers the smallest domain that has room, whichever is named",
+    )
+
+
+def test_a_preference_within_what_is_required_is_lost_where_no_hypernode_has_its_tier() -> None:
+    gang = make.gang("g", {"leader": 1, "worker": 3}, required=RACK, preferred=HOST)
+    assert told(gang, volcano())[Capability.TOPOLOGY_PREFERRED] == (Fidelity.ENFORCED, "")
+    racks = replace(volcano(), observed=seen(tiers={RACK: 1, ZONE: 2}))
+    fidelity, reason = told(gang, racks)[Capability.TOPOLOGY_PREFERRED]
+    assert fidelity is Fidelity.NOT_EXPRESSIBLE
+    assert reason.startswith(f"no HyperNode has the tierName {HOST!r}")
 
 
 def test_pods_that_request_nothing_are_told_to_be_bound_one_by_one() -> None:

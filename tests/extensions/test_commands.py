@@ -124,7 +124,28 @@ def test_without_a_kit_it_says_what_cannot_be_checked_and_how_to_change_that(
     assert ran.code == 1
     (line,) = [each for each in ran.out.splitlines() if "objects demand what the gang demands" in each]
     assert "FAILED" in line
-    assert "as the entry point 'acme' of grove.conformance" in line
+    assert "with minimum_of as the entry point 'acme' of grove.conformance" in line
+    (line,) = [each for each in ran.out.splitlines() if "the queue of the gang makes a difference" in each]
+    assert "with queue_annotation as the entry point 'acme' of grove.conformance" in line
+
+
+def test_a_backend_that_does_not_tell_what_it_declares_fails_with_the_property_and_the_level(
+    site: Path, grove: Grove
+) -> None:
+    body = """
+    def translate(self, gang, context):
+        translation = super().translate(gang, context)
+        for manifest in translation.manifests:
+            manifest["spec"].pop("topologyConstraint", None)
+        return translation
+    """
+    install_with_kit(site, body=body)
+    ran = grove("backend", "check", "acme")
+    assert ran.code == 1
+    broken = [line for line in ran.out.splitlines() if "FAILED" in line and "difference" in line]
+    assert len(broken) == 2
+    assert "topology-required at the level of the gang: a gang with no constraint and one with" in ran.out
+    assert "topology-preferred at the level of the gang: a gang with no constraint and one with" in ran.out
 
 
 def test_a_kit_that_is_none_is_named(site: Path, grove: Grove) -> None:

@@ -49,6 +49,7 @@ from grove.backends.volcano_topology import (
     Packing,
     merged_groups,
     needs_numbers,
+    overshot,
     packing,
     preferences,
     problem,
@@ -204,6 +205,11 @@ class VolcanoBackend:
         lost = [unable] if unable and preferences(gang) else plan.lost
         if lost:
             yield Loss(Capability.TOPOLOGY_PREFERRED, Fidelity.NOT_EXPRESSIBLE, "; ".join(lost))
+        elif broad := overshot(gang, self._sight(context)):
+            reason = (
+                f"{', '.join(broad)}: Volcano prefers the smallest domain that has room, whichever is named"
+            )
+            yield Loss(Capability.TOPOLOGY_PREFERRED, Fidelity.APPROXIMATED, reason)
 
 
 def _is_placed(gang: PodGang) -> bool:

@@ -49,8 +49,11 @@ def packing(gang: PodGang, context: Context, chosen: Settings, sight: Sight) -> 
         return found
     tiers = sight.tiers or {}
     # A preference is not held back for what has not been seen yet: to say it costs nothing.
-    asked = [] if unknown(context, chosen, sight) else preferences(gang)
+    blind = unknown(context, chosen, sight)
+    asked = [] if blind else preferences(gang)
     problems = {key: problem(key, context, chosen, sight) for key in asked}
+    within = [] if blind else preferences(gang, within=True)
+    found.lost += filter(None, dict.fromkeys(problem(key, context, chosen, sight) for key in within))
     outer = _narrowest([gang.spec.topology_constraint, *_lifted(gang)], tiers)
     found.whole = _network(outer, problems, found.lost, None)
     required = outer.required if outer else None
@@ -150,13 +153,17 @@ def _lifted(gang: PodGang) -> list[GangTopologyConstraint | None]:
     ]
 
 
-def preferences(gang: PodGang) -> list[str]:
-    """What is only preferred, each key once; what is preferred within something required is implied by it."""
-    return list(
-        dict.fromkeys(
-            each.preferred for each in constraints(gang) if each and each.preferred and not each.required
-        )
-    )
+def preferences(gang: PodGang, *, within: bool = False) -> list[str]:
+    """What is only preferred, or else within something required, which implies it if its tier is known."""
+    found = [each for each in constraints(gang) if each is not None and bool(each.required) is within]
+    return list(dict.fromkeys(each.preferred for each in found if each.preferred))
+
+
+def overshot(gang: PodGang, sight: Sight) -> list[str]:
+    """What is only preferred and not of the smallest domains: Volcano begins in those, whatever is named."""
+    tiers = sight.tiers or {}
+    smallest = min(tiers.values(), default=0)
+    return [key for key in preferences(gang) if tiers.get(key, smallest) > smallest]
 
 
 def _narrowest(

@@ -21,11 +21,15 @@ from grove.runtime.cache import Cache
 from grove.runtime.clock import SystemClock
 from grove.runtime.metrics import Metrics
 from grove.testing.clusters import serving
-from grove.testing.conformance import BackendConformance, verdicts
+from grove.testing.conformance import BackendConformance, RuleVerdict, verdicts
 from grove.testing.kits import BadKit, kit_for
 
-#: The rule that nobody but the author of a backend can help to check.
-_MINIMUM_RULE: Final = "test_objects_demand_what_the_gang_demands"
+#: The rules that nobody can check without the author of a backend, and what they must be told.
+_NEED_A_KIT: Final = {
+    "test_objects_demand_what_the_gang_demands": "minimum_of",
+    "test_the_queue_of_the_gang_makes_a_difference": "queue_annotation",
+    "test_the_score_of_a_placement_is_the_one_that_the_scheduler_gave": "scored",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +75,20 @@ def _checked(backend: Backend) -> Checked:
     if kit is not None:
         lines = tuple(Line(each.sentence, each.kept, each.why) for each in verdicts(kit))
         return Checked(backend.name, backend, lines)
-    why = (
-        "nobody can tell without the package's help; offer a subclass of BackendConformance with minimum_of "
-        f"as the entry point {backend.name!r} of grove.conformance"
-    )
     lines = tuple(
-        Line(each.sentence, each.kept, why if not each.kept and each.rule == _MINIMUM_RULE else each.why)
+        Line(each.sentence, each.kept, each.why if each.kept else _why_without_kit(each, backend.name))
         for each in verdicts(_plain_kit(backend))
     )
     return Checked(backend.name, backend, lines)
+
+
+def _why_without_kit(broken: RuleVerdict, backend: str) -> str:
+    if broken.rule not in _NEED_A_KIT:
+        return broken.why
+    return (
+        "nobody can tell without the package's help; offer a subclass of BackendConformance with "
+        f"{_NEED_A_KIT[broken.rule]} as the entry point {backend!r} of grove.conformance"
+    )
 
 
 def _plain_kit(backend: Backend) -> BackendConformance:

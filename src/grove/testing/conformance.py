@@ -4,13 +4,20 @@
         backend = MyBackend()
 
         def contexts(self):  # each cluster and configuration that the backend is made for
-            return [Context(cluster=Cluster(served={...}))]
+            return [Context(cluster=Cluster(served={...}))]  # with topology: one that has RACK and ZONE
 
         def minimum_of(self, manifests):  # how many pods the objects demand before any may run
             return sum(...)
 
         def minima_of(self, manifests):  # the same for each podgroup, where the objects tell them apart
             return {...}
+
+        queue_annotation = "acme.example.com/queue"  # how a gang names its queue, if queues are declared
+
+        packs_closely = True  # if the scheduler takes the smallest domain within a required one anyway
+
+        def scored(self, manifests, score):  # the objects with a placement score, if that is declared
+            return [{**each, "status": {...}} for each in manifests]
 
 pytest collects the inherited test methods, `verdicts` runs them without it. Nothing here needs a cluster, a
 clock or an event loop.
@@ -20,6 +27,7 @@ import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from grove.testing.rules.differences import DifferenceRules
 from grove.testing.rules.honesty import HonestyRules
 from grove.testing.rules.objects import ObjectRules
 from grove.testing.rules.options import OptionRules
@@ -27,11 +35,14 @@ from grove.testing.rules.pods import PodRules
 from grove.testing.rules.reading import ReadingRules
 from grove.testing.rules.subject import SAMPLES
 from grove.testing.rules.surroundings import SurroundingsRules
+from grove.testing.rules.twins import RACK, ZONE
 
-__all__ = ["SAMPLES", "BackendConformance", "RuleVerdict", "verdicts"]
+__all__ = ["RACK", "SAMPLES", "ZONE", "BackendConformance", "RuleVerdict", "verdicts"]
 
 
-class BackendConformance(ObjectRules, HonestyRules, PodRules, ReadingRules, SurroundingsRules, OptionRules):
+class BackendConformance(
+    ObjectRules, HonestyRules, DifferenceRules, PodRules, ReadingRules, SurroundingsRules, OptionRules
+):
     """Inherit, set `backend`, and run pytest."""
 
 

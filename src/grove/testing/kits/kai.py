@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from grove.backends.base import Backend, Context
 from grove.backends.kai import POD_GROUP_ANNOTATION, KaiBackend
+from grove.backends.kai_queue import QUEUE
 from grove.meta import Manifest
 from grove.testing import clusters
 from grove.testing.clusters import on
@@ -15,6 +16,7 @@ class Conformance(BackendConformance):
     """KAI with its PodGroups, one subGroup for each podgroup."""
 
     backend: ClassVar[Backend] = KaiBackend()
+    queue_annotation: ClassVar[str] = QUEUE
 
     def contexts(self) -> Sequence[Context]:
         return [on(clusters.KAI_012), on(clusters.KAI_017, queue="research")]

@@ -6,10 +6,11 @@ from typing import ClassVar, Final
 
 from grove.backends.base import Backend, Cluster, Context
 from grove.backends.koordinator import POD_GROUP_LABEL, KoordinatorBackend
+from grove.backends.koordinator_quota import QUOTA
 from grove.backends.koordinator_topology import TOPOLOGIES
 from grove.meta import Manifest
 from grove.testing.clusters import on
-from grove.testing.conformance import BackendConformance
+from grove.testing.conformance import RACK, ZONE, BackendConformance
 
 #: Koordinator with the kinds that its gangs, topology and quotas need.
 KOORDINATOR: Final = Cluster(
@@ -18,9 +19,14 @@ KOORDINATOR: Final = Cluster(
         "scheduling.koordinator.sh/v1alpha1": frozenset({"clusternetworktopologies"}),
     }
 )
-_RACKS: Final[Manifest] = {
+_LAYERS: Final[Manifest] = {
     "metadata": {"name": "default"},
-    "spec": {"networkTopologySpec": [{"topologyLayer": "RackLayer", "labelKey": ["example.com/rack"]}]},
+    "spec": {
+        "networkTopologySpec": [
+            {"topologyLayer": "ZoneLayer", "labelKey": [ZONE]},
+            {"topologyLayer": "RackLayer", "labelKey": [RACK], "parentTopologyLayer": "ZoneLayer"},
+        ]
+    },
 }
 
 
@@ -28,20 +34,24 @@ class Conformance(BackendConformance):
     """Koordinator with one PodGroup for each podgroup; all gates open, because until then none can start."""
 
     backend: ClassVar[Backend] = KoordinatorBackend()
+    queue_annotation: ClassVar[str] = QUOTA
 
     def contexts(self) -> Sequence[Context]:
         plain = on(KOORDINATOR, quota="research")
         packing = on(KOORDINATOR, networkTopologyEnabled=True)
         return [
             replace(plain, released=True),
-            replace(packing, released=True, observed={TOPOLOGIES: (_RACKS,)}),
+            replace(packing, released=True, observed={TOPOLOGIES: (_LAYERS,)}),
         ]
 
     def minimum_of(self, manifests: Sequence[Manifest]) -> int | None:
         return sum(self.minima_of(manifests).values())
 
     def minima_of(self, manifests: Sequence[Manifest]) -> Mapping[str, int]:
-        return {each["metadata"]["name"]: int(each["spec"]["minMember"]) for each in manifests}
+        # A PodGroup has the name of its podgroup and the revision of the gang.
+        return {
+            each["metadata"]["name"].rpartition("-")[0]: int(each["spec"]["minMember"]) for each in manifests
+        }
 
     def links_of(self, pod: Manifest) -> Iterable[str]:
         name = pod["metadata"]["labels"].get(POD_GROUP_LABEL)

@@ -8,10 +8,11 @@ from grove.api import labels
 from grove.backends.base import Backend, Cluster, Context
 from grove.backends.volcano import VolcanoBackend
 from grove.backends.volcano_objects import GROUP_ANNOTATION, SUBGROUPS_FIELD, TIER_NAME_FIELD
+from grove.backends.volcano_queue import QUEUE
 from grove.backends.volcano_sight import CONFIG_MAPS, HYPERNODES, PLUGIN
 from grove.meta import Manifest, Resource
 from grove.testing.clusters import on
-from grove.testing.conformance import BackendConformance
+from grove.testing.conformance import RACK, ZONE, BackendConformance
 
 _SERVED: Final = {
     "v1": frozenset({"configmaps"}),
@@ -22,7 +23,10 @@ VOLCANO_113: Final = Cluster(served=_SERVED)
 VOLCANO_114: Final = Cluster(served=_SERVED, fields=frozenset({SUBGROUPS_FIELD, TIER_NAME_FIELD}))
 _CONFIGURATION: Final[Manifest] = {"data": {"conf": f"tiers: [{{plugins: [{{name: {PLUGIN}}}]}}]"}}
 _INSTALLED: Final[Mapping[Resource, tuple[Manifest, ...]]] = {
-    HYPERNODES: ({"metadata": {"name": "r1"}, "spec": {"tier": 1, "tierName": "example.com/rack"}},),
+    HYPERNODES: (
+        {"metadata": {"name": "r1"}, "spec": {"tier": 1, "tierName": RACK}},
+        {"metadata": {"name": "z1"}, "spec": {"tier": 2, "tierName": ZONE}},
+    ),
     CONFIG_MAPS: (_CONFIGURATION,),
 }
 
@@ -31,6 +35,8 @@ class Conformance(BackendConformance):
     """Volcano with one PodGroup for each gang, and a policy or a task for each podgroup."""
 
     backend: ClassVar[Backend] = VolcanoBackend()
+    queue_annotation: ClassVar[str] = QUEUE
+    packs_closely: ClassVar[bool] = True
 
     def contexts(self) -> Sequence[Context]:
         new, old = on(VOLCANO_114, queue="research"), on(VOLCANO_113)

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from grove.backends.base import Backend, Cluster, Context
 from grove.backends.yunikorn import YuniKornBackend
+from grove.backends.yunikorn_queue import QUEUE
 from grove.testing.clusters import on
 from grove.testing.conformance import BackendConformance
 
@@ -13,6 +14,7 @@ class Conformance(BackendConformance):
     """YuniKorn as it is, and with a queue and a timeout from the profile."""
 
     backend: ClassVar[Backend] = YuniKornBackend()
+    queue_annotation: ClassVar[str] = QUEUE
 
     def contexts(self) -> Sequence[Context]:
         return [on(Cluster()), on(Cluster(), queue="root.research", placeholderTimeoutSeconds=600)]

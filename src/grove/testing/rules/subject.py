@@ -11,9 +11,9 @@ from grove.backends.base import Backend, Capability, Context, Translation
 from grove.errors import Unsupported
 from grove.meta import Manifest
 from grove.testing import make
+from grove.testing.rules.twins import RACK
 
 FOREIGN_GATE: Final = "example.com/quota"
-_RACK: Final = "example.com/rack"
 _NAMED: Final = {labels.TOPOLOGY_NAME: "cluster"}
 
 #: For each capability a gang that asks for nothing but that.
@@ -21,13 +21,13 @@ SAMPLES: Final[dict[Capability, PodGang]] = {
     Capability.GANG: make.gang("one", {"one-worker": 3}),
     Capability.SUBGROUPS: make.gang("two", {"two-leader": 1, "two-worker": 3}, cliqueset="two"),
     Capability.PRIORITY: make.gang("prio", {"prio-worker": 2}, priority="high"),
-    Capability.TOPOLOGY_REQUIRED: make.gang("rack", {"rack-worker": 2}, required=_RACK, annotations=_NAMED),
-    Capability.TOPOLOGY_PREFERRED: make.gang("near", {"near-worker": 2}, preferred=_RACK, annotations=_NAMED),
+    Capability.TOPOLOGY_REQUIRED: make.gang("rack", {"rack-worker": 2}, required=RACK, annotations=_NAMED),
+    Capability.TOPOLOGY_PREFERRED: make.gang("near", {"near-worker": 2}, preferred=RACK, annotations=_NAMED),
     Capability.REUSE: make.gang("again", {"again-worker": 2}, reuse="before"),
     Capability.HIERARCHY: make.gang(
         "tree",
         {"tree-a": 1, "tree-b": 2, "tree-c": 1},
-        groups=[make.group("pair", ["tree-a", "tree-b"], required=_RACK)],
+        groups=[make.group("pair", ["tree-a", "tree-b"], required=RACK)],
         annotations=_NAMED,
     ),
 }
@@ -64,9 +64,16 @@ class Subject:
     """A backend under test; a third party sets `backend` and overrides what its scheduler needs."""
 
     backend: ClassVar[Backend]
+    #: The annotation by which a gang names its queue, where the scheduler has queues.
+    queue_annotation: ClassVar[str] = ""
+    #: Whether the scheduler, within a domain that is required, takes the smallest that has room anyway.
+    packs_closely: ClassVar[bool] = False
 
     def contexts(self) -> Sequence[Context]:
-        """The clusters and configurations that the backend is made for."""
+        """The clusters and configurations that the backend is made for.
+
+        Where topology is honoured they know the node labels `example.com/rack` and `example.com/zone`.
+        """
         return [Context()]
 
     def minimum_of(self, manifests: Sequence[Manifest]) -> int | None:
@@ -80,6 +87,10 @@ class Subject:
     def links_of(self, pod: Manifest) -> Iterable[str]:
         """The names of the objects that a prepared pod points to, if it points to any."""
         return ()
+
+    def scored(self, manifests: Sequence[Manifest], score: float) -> Sequence[Manifest] | None:
+        """The objects after the scheduler gave the placement this score; None if it gives none."""
+        return None
 
     def translated(self) -> Iterator[tuple[Context, PodGang, Translation]]:
         """Every sample that the backend accepts in every context; it has to accept the plain one."""
