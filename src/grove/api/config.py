@@ -126,25 +126,25 @@ class Debugging(View):
 class SetController(View):
     """The controller of sets."""
 
-    concurrent_syncs: Annotated[int, says("Objects worked on at once.")] = 10
+    concurrent_syncs: Annotated[int, says("Objects of one namespace worked on at once.")] = 10
 
 
 class CliqueController(View):
     """The controller of cliques."""
 
-    concurrent_syncs: Annotated[int, says("Objects worked on at once.")] = 64
+    concurrent_syncs: Annotated[int, says("Objects of one namespace worked on at once.")] = 64
 
 
 class GroupController(View):
     """The controller of scaling groups."""
 
-    concurrent_syncs: Annotated[int, says("Objects worked on at once.")] = 5
+    concurrent_syncs: Annotated[int, says("Objects of one namespace worked on at once.")] = 5
 
 
 class GangController(View):
     """The controller of gangs."""
 
-    concurrent_syncs: Annotated[int, says("Objects worked on at once.")] = 64
+    concurrent_syncs: Annotated[int, says("Objects of one namespace worked on at once.")] = 64
 
 
 class Controllers(View):
