@@ -136,3 +136,20 @@ def test_a_pod_points_back_to_clique_and_gang() -> None:
     assert metadata["labels"][labels.POD_GANG] == "train-0"
     assert metadata["labels"][labels.POD_INDEX] == "2"
     assert metadata["ownerReferences"][0]["uid"] == clique().uid
+
+
+def test_a_pod_has_what_its_clique_has_from_the_set_and_nothing_that_others_put_on_the_clique() -> None:
+    record = '{"annotations":["note"],"labels":["tier"]}'
+    marked = make.clique(
+        "train-0-worker",
+        labels={**labels.owned_by("train"), "tier": "gpu", "theirs": "x"},
+        annotations={"note": "ours", "example.com/note": "theirs", labels.MIRRORED: record},
+    )
+    pod = desired_pod(marked, NewPod(0, "p"))
+    assert pod["metadata"]["labels"] == {
+        **labels.owned_by("train"),
+        "tier": "gpu",
+        labels.POD_CLIQUE: "train-0-worker",
+        labels.POD_INDEX: "0",
+    }
+    assert pod["metadata"]["annotations"] == {"note": "ours"}

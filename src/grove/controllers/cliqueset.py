@@ -1,5 +1,6 @@
 """Keeps one set: decides whether it can be carried out, writes its children, tells how it stands."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,17 +23,20 @@ from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, FieldError
 from grove.meta import Condition, Key, Resource
 from grove.plan.changes import Change, Create, Delete, Patch
-from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children
-from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status
+from grove.plan.children import ChildrenPlan, Observed, Settled, planning_children
+from grove.plan.cliqueset_status import SetFacts, cliqueset_status
 from grove.plan.gangs import topology_name
 from grove.plan.moves import backend_of, leaves
 from grove.plan.support import notices, outdated, unattended, unsupported
 from grove.plan.topology import levels_condition, unmet_requirements
 from grove.runtime.outcome import DONE, After, Outcome
+from grove.runtime.yielding import giving_way
 
 BY_SET = "set"
 #: How often a set looks whether the waiting pods of its moving gangs are gone.
 LEAVE_SECONDS = 0.5
+#: How often a set that still gets its children tells how far it is.
+SAY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class CliqueSetReconciler:
         self.barrier: Remembers = NO_BARRIER
         self._topology_aware = topology_aware
         self._settled: dict[Key, Settled] = {}
+        #: When each set's status was last computed.
+        self._said: dict[Key, float] = {}
         self._judged: dict[Key, tuple[tuple[str, int], Sequence[FieldError]]] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -63,13 +69,15 @@ class CliqueSetReconciler:
         if seen.cliqueset.terminating:
             return await self.release(seen.cliqueset)
         verdict = self.judge(seen)
-        plan = self.plan(seen, verdict)
+        plan = await self.plan(seen, verdict)
         if any(isinstance(change, Create) for change in plan.changes) and not (
             await self.shell.liveness.confirmed(kinds.CLIQUESETS, seen.cliqueset)
         ):
             return DONE
         applied = await self.shell.applier.apply(plan.changes, barrier=self.barrier, key=key)
-        outcome = await self.report(seen, verdict, applied)
+        lately = plan.more and not applied.failures and self._said_lately(key)
+        outcome = DONE if lately else await self.report(seen, verdict, applied)
+        self.tell(seen, verdict, applied)
         applied.raise_failure()
         if plan.more:
             return After(0.0, "more children are to be created")
@@ -81,6 +89,7 @@ class CliqueSetReconciler:
         if cliqueset is None:
             self._settled.pop(key, None)
             self._judged.pop(key, None)
+            self._said.pop(key, None)
             self.shell.reporter.forget(kinds.CLIQUESETS, key)
             self.shell.liveness.forget(kinds.CLIQUESETS, key)
             return None
@@ -125,7 +134,7 @@ class CliqueSetReconciler:
             known = self._judged[cliqueset.key] = (version, validate(filled))
         return known[1]
 
-    def plan(self, seen: Observed, verdict: Verdict) -> ChildrenPlan:
+    async def plan(self, seen: Observed, verdict: Verdict) -> ChildrenPlan:
         """The changes to the set's children; none while it is refused: what runs goes on running."""
         if verdict.refused or verdict.backend is None:
             return ChildrenPlan((), Settled())
@@ -140,7 +149,7 @@ class CliqueSetReconciler:
             self.held(seen, verdict.backend.name),
             self.shell.scheduling.external,
         )
-        plan = plan_children(observed, self._settled.get(key, Settled()))
+        plan = await giving_way(planning_children(observed, self._settled.get(key, Settled())))
         self._settled[key] = plan.settled
         return plan
 
@@ -175,7 +184,7 @@ class CliqueSetReconciler:
         ]
 
     async def report(self, seen: Observed, verdict: Verdict, applied: Applied) -> Outcome:
-        """The set's status, then what happened as events."""
+        """The set's status, and an event if it is refused."""
         cliqueset = seen.cliqueset
         facts = SetFacts(
             seen.cliques,
@@ -189,7 +198,7 @@ class CliqueSetReconciler:
             ],
             topology=verdict.topology,
         )
-        status = desired_cliqueset_status(cliqueset, facts, now=self.shell.clock.now())
+        status = await giving_way(cliqueset_status(cliqueset, facts, now=self.shell.clock.now()))
         news = cliqueset.metadata.generation != cliqueset.status.observed_generation
         reported = await self.shell.reporter.report(
             kinds.CLIQUESETS,
@@ -198,11 +207,15 @@ class CliqueSetReconciler:
             barrier=self.barrier,
             haste=Haste.AT_ONCE if news and verdict.refused else Haste.WHEN_QUIET,
         )
-        self._tell(cliqueset, verdict, applied, written=reported.written)
-        for gang in self.moved(seen, applied):
-            name = verdict.backend.name if verdict.backend is not None else ""
-            self.shell.recorder.send(events.backend_changed(gang, backend_of(gang), name))
+        self._said[cliqueset.key] = self.shell.clock.monotonic()
+        if verdict.refused and reported.written:
+            why = "; ".join(str(error) for error in verdict.refused)
+            self.shell.recorder.send(events.cliqueset_refused(cliqueset, why))
         return reported.outcome
+
+    def _said_lately(self, key: Key) -> bool:
+        """Whether the status may wait: to compute it takes time for every replica that exists."""
+        return self.shell.clock.monotonic() - self._said.get(key, -math.inf) < SAY_SECONDS
 
     async def release(self, cliqueset: PodCliqueSet) -> Outcome:
         """Take our finalizer off a set that goes: its children go with it, by their owner reference."""
@@ -220,17 +233,18 @@ class CliqueSetReconciler:
             applied.raise_failure()
         return DONE
 
-    def _tell(self, cliqueset: PodCliqueSet, verdict: Verdict, applied: Applied, *, written: bool) -> None:
-        recorder = self.shell.recorder
-        if verdict.refused and written:
-            why = "; ".join(str(error) for error in verdict.refused)
-            recorder.send(events.cliqueset_refused(cliqueset, why))
+    def tell(self, seen: Observed, verdict: Verdict, applied: Applied) -> None:
+        """What happened to the children, as events."""
+        cliqueset, recorder = seen.cliqueset, self.shell.recorder
         if created := _counted(applied, Create):
             recorder.send(events.children_written(cliqueset, f"created {created}"))
         if removed := _counted(applied, Delete):
             recorder.send(events.children_removed(cliqueset, f"removed {removed}"))
         if applied.refusals:
             recorder.send(events.children_failed(cliqueset, failures_text(applied.refusals)))
+        for gang in self.moved(seen, applied):
+            name = verdict.backend.name if verdict.backend is not None else ""
+            recorder.send(events.backend_changed(gang, backend_of(gang), name))
 
 
 def _counted(applied: Applied, kind: type[Change]) -> str:

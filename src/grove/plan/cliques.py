@@ -4,6 +4,7 @@ from grove.api import kinds, labels, names
 from grove.api.cliqueset import PodCliqueSet, PodCliqueTemplate
 from grove.meta import Manifest, owner_reference
 from grove.plan.hashing import template_hash
+from grove.plan.mirroring import record
 
 
 def desired_clique(cliqueset: PodCliqueSet, replica: int, template: PodCliqueTemplate) -> Manifest:
@@ -14,6 +15,7 @@ def desired_clique(cliqueset: PodCliqueSet, replica: int, template: PodCliqueTem
     name = names.clique(cliqueset.name, replica, template.name)
     spec = template.spec
     autoscaling = spec.auto_scaling_config
+    annotations = {key: value for key, value in template.annotations.items() if key != labels.TOPOLOGY_NAME}
     return {
         "apiVersion": kinds.CLIQUES.api_version,
         "kind": kinds.CLIQUES.kind,
@@ -31,9 +33,7 @@ def desired_clique(cliqueset: PodCliqueSet, replica: int, template: PodCliqueTem
                     template, priority_class=cliqueset.template.priority_class_name
                 ),
             },
-            "annotations": {
-                key: value for key, value in template.annotations.items() if key != labels.TOPOLOGY_NAME
-            },
+            "annotations": {**annotations, **record(template.labels, annotations)},
             "ownerReferences": [owner_reference(cliqueset, kinds.CLIQUESETS.gvk)],
         },
         "spec": {

@@ -8,6 +8,7 @@ from grove.api.gang import PodGang, PodGroup
 from grove.api.pod import Pod
 from grove.api.topology import ClusterTopologyBinding, TopologyConstraint
 from grove.meta import Manifest, owner_reference
+from grove.plan.mirroring import record
 
 #: Metadata of a set that means something to one client only and is not mirrored onto its gangs.
 _PRIVATE_PREFIXES = (labels.GROVE_PREFIX, "kubectl.kubernetes.io/")
@@ -33,6 +34,7 @@ def desired_gang(
         for clique in cliqueset.standalone_cliques
     ]
     template = cliqueset.template
+    mirrored = _mirrored(cliqueset.labels), _mirrored(cliqueset.annotations)
     constraint = _constraint(template.topology_constraint, topology)
     packed = constraint is not None or any(group["topologyConstraint"] for group in groups)
     return {
@@ -42,7 +44,7 @@ def desired_gang(
             "name": name,
             "namespace": cliqueset.namespace,
             "labels": {
-                **_mirrored(cliqueset.labels),
+                **mirrored[0],
                 **labels.owned_by(cliqueset.name),
                 labels.NAME: name,
                 labels.COMPONENT: labels.COMPONENT_GANG,
@@ -51,7 +53,8 @@ def desired_gang(
                 labels.SCHEDULER_NAME: backend,
             },
             "annotations": {
-                **_mirrored(cliqueset.annotations),
+                **mirrored[1],
+                **record(*mirrored),
                 labels.TOPOLOGY_NAME: topology.name if topology is not None and packed else None,
                 labels.EXTERNAL_BACKEND: "true" if external else None,
             },

@@ -13,6 +13,7 @@ from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.meta import Manifest, owner_reference
+from grove.plan.mirroring import inherited
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +95,11 @@ def desired_pod(clique: PodClique, new: NewPod) -> Manifest:
             "name": new.name,
             "namespace": clique.namespace,
             "labels": {
-                **clique.labels,
+                **inherited(clique, "labels"),
                 labels.POD_CLIQUE: clique.name,
                 labels.POD_INDEX: str(new.index),
             },
-            "annotations": dict(clique.annotations),
+            "annotations": inherited(clique, "annotations"),
             "ownerReferences": [owner_reference(clique, kinds.CLIQUES.gvk)],
         },
         "spec": spec,
