@@ -21,6 +21,7 @@ from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
 from grove.controllers.flow import Flow
 from grove.controllers.foreign import ForeignGangs
 from grove.controllers.gang import GangReconciler
+from grove.controllers.limits import PodLimit
 from grove.controllers.liveness import Liveness
 from grove.controllers.members import PODS_BY_GANG
 from grove.controllers.observation import Observation
@@ -165,7 +166,7 @@ def _cache(client: Client, clock: Clock, rng: random.Random, flow: Flow) -> Cach
         Pod,
         # Whoever made them: a gang of somebody else has pods of somebody else.
         labels=labels.POD_GANG,
-        indexes={PODS_BY_OWNER: owner_uids, PODS_BY_GANG: gang_of, "clique": clique_of},
+        indexes={PODS_BY_OWNER: owner_uids, PODS_BY_GANG: gang_of, "clique": clique_of, BY_SET: set_of},
     )
     pods.subscribe(flow.saw)
     cache.add(kinds.SERVICES, Service, labels=OURS, indexes={BY_SET: set_of})
@@ -204,12 +205,16 @@ def _controllers(
 ) -> dict[str, Controller]:
     syncs = configuration.controllers
     topology_aware = configuration.topology_aware_scheduling.enabled
+    most = configuration.limits.pods_per_set
     reconcilers: dict[str, tuple[Reconciler, int]] = {
         wakeups.CLIQUESET: (
-            CliqueSetReconciler(shell, topology_aware=topology_aware),
+            CliqueSetReconciler(shell, topology_aware=topology_aware, pods_per_set=most),
             syncs.pod_clique_set.concurrent_syncs,
         ),
-        wakeups.CLIQUE: (CliqueReconciler(shell), syncs.pod_clique.concurrent_syncs),
+        wakeups.CLIQUE: (
+            CliqueReconciler(shell, PodLimit(shell.cache, most)),
+            syncs.pod_clique.concurrent_syncs,
+        ),
         wakeups.GANG: (GangReconciler(shell, ForeignGangs(shell, client)), syncs.pod_gang.concurrent_syncs),
         wakeups.TOPOLOGY: (TopologyReconciler(shell), 1),
     }

@@ -1,7 +1,8 @@
 """Keeps the pods of one clique: creates, deletes, opens gates, reports. Decides nothing itself."""
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grove.api import conditions, kinds, labels
 from grove.api.clique import PodClique
@@ -12,6 +13,7 @@ from grove.backends.base import Backend, Context
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
 from grove.controllers.attempts import leftovers
+from grove.controllers.limits import PodLimit
 from grove.controllers.members import pods_of
 from grove.controllers.opening import openings
 from grove.controllers.report import Haste
@@ -23,9 +25,15 @@ from grove.plan.clique_status import desired_clique_status
 from grove.plan.conditions import timestamp
 from grove.plan.moves import backend_of, leaves, stranded
 from grove.plan.pods import desired_pod, plan_pods
-from grove.runtime.outcome import DONE, Outcome
+from grove.runtime.outcome import DONE, After, Outcome
 
 PODS_BY_OWNER = "owner"
+#: How many pods of a clique are created in one go: what is planned is held in memory until it is written.
+MOST_AT_ONCE = 500
+#: After so many planned pods everybody else gets a turn.
+_GIVE_WAY_AFTER = 50
+#: How often a clique that may not have more pods asks again.
+ASK_AGAIN_SECONDS = 15.0
 #: A thousand pods fail for the same reason in as many words; some of them are enough to understand it.
 _MOST_ERRORS = 5
 
@@ -45,8 +53,9 @@ class Seen:
 class CliqueReconciler:
     """Brings the pods of one clique to what the clique wants."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: Shell, limit: PodLimit) -> None:
         self.shell = shell
+        self.limit = limit
         #: Replaced by the controller's own once it is wired.
         self.barrier: Remembers = NO_BARRIER
 
@@ -55,7 +64,7 @@ class CliqueReconciler:
         if seen is None:
             return DONE
         try:
-            changes = self.plan(seen)
+            changes = await self.plan(seen)
         except BackendFailed as failure:
             await self.report(seen, Applied(failures=[(Create(kinds.PODS, {}), failure)]))
             raise
@@ -67,6 +76,10 @@ class CliqueReconciler:
         applied = await self.shell.applier.apply(changes, barrier=self.barrier, key=key)
         outcome = await self.report(seen, applied)
         applied.raise_failure()
+        if applied.count(Create, kinds.PODS) >= MOST_AT_ONCE:
+            return After(0.0, "more pods are to be created")
+        if self.limit.shortage(key) is not None:
+            return After(ASK_AGAIN_SECONDS, "the set may not have more pods")
         return outcome
 
     def observe(self, key: Key) -> Seen | None:
@@ -76,6 +89,7 @@ class CliqueReconciler:
         if clique is None or labels.PART_OF not in clique.labels:
             self.shell.reporter.forget(kinds.CLIQUES, key)
             self.shell.liveness.forget(kinds.CLIQUES, key)
+            self.limit.forget(key)
             return None
         pods = cache.store(Pod).index(PODS_BY_OWNER, clique.uid)
         gang = cache.store(PodGang).get(Key(key.namespace, clique.labels.get(labels.POD_GANG, "")))
@@ -84,7 +98,7 @@ class CliqueReconciler:
         context = self.shell.scheduling.context(backend, cliqueset)
         return Seen(clique, pods, gang, backend, context, cliqueset)
 
-    def plan(self, seen: Seen) -> list[Change]:
+    async def plan(self, seen: Seen) -> list[Change]:
         """Deletions, creations and openings. Without a gang nothing is created: the gang comes first."""
         clique, gang, backend = seen.clique, seen.gang, seen.backend
         if clique.terminating:
@@ -97,9 +111,15 @@ class CliqueReconciler:
             return []
         left = leftovers(seen.pods, gang, backend, lambda: self.of_gang(gang))
         lost = {*left.outlived, *self.stranded(seen.pods, backend)}
-        plan = plan_pods(clique, seen.pods, gang=gang, kept=left.kept, outlived=lost)
+        have = sum(not pod.terminating for pod in seen.pods)
+        granted = self.limit.grant(clique, seen.cliqueset, have=have)
+        plan = plan_pods(
+            clique, seen.pods, gang=gang, kept=left.kept, outlived=lost, granted=granted, most=MOST_AT_ONCE
+        )
         changes: list[Change] = [Delete(kinds.PODS, pod.key, pod.uid) for pod in plan.delete]
-        for new in plan.create:
+        for number, new in enumerate(plan.create, start=1):
+            if number % _GIVE_WAY_AFTER == 0:
+                await asyncio.sleep(0)
             pod = _prepared(backend, desired_pod(clique, new), gang, seen.context)
             changes.append(Create(kinds.PODS, pod, strict=True))
         changes += openings(
@@ -140,6 +160,8 @@ class CliqueReconciler:
         if clique.terminating:
             return DONE
         now = self.shell.clock.now()
+        if (shortage := self.limit.shortage(clique.key)) is not None:
+            applied = replace(applied, failures=[*applied.failures, (Create(kinds.PODS, {}), shortage)])
         status = desired_clique_status(clique, seen.pods, now=now)
         status["lastErrors"] = _last_errors(clique, applied, timestamp(now)) or None
         reported = await self.shell.reporter.report(

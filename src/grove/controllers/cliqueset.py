@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from grove.admission import default, validate
+from grove.admission import default, validate, validate_limits
 from grove.api import conditions, kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
+from grove.api.config import Limits
 from grove.api.decode import decode
 from grove.api.gang import PodGang
 from grove.api.service import Service
@@ -52,11 +53,14 @@ class Verdict:
 class CliqueSetReconciler:
     """Brings the children of one set to what the set wants."""
 
-    def __init__(self, shell: Shell, *, topology_aware: bool = True) -> None:
+    def __init__(
+        self, shell: Shell, *, topology_aware: bool = True, pods_per_set: int = Limits().pods_per_set
+    ) -> None:
         self.shell = shell
         #: Replaced by the controller's own once it is wired.
         self.barrier: Remembers = NO_BARRIER
         self._topology_aware = topology_aware
+        self._pods_per_set = pods_per_set
         self._settled: dict[Key, Settled] = {}
         #: When each set's status was last computed.
         self._said: dict[Key, float] = {}
@@ -109,6 +113,8 @@ class CliqueSetReconciler:
         topology = levels_condition(cliqueset, seen.topology, enabled=self._topology_aware)
         if errors := self._errors(cliqueset):
             return Verdict(None, errors, conditions.INVALID, topology)
+        if errors := list(validate_limits(cliqueset, pods_per_set=self._pods_per_set)):
+            return Verdict(None, errors, conditions.LIMIT_EXCEEDED, topology)
         if errors := unsupported(cliqueset):
             return Verdict(None, errors, conditions.UNSUPPORTED, topology)
         if errors := unmet_requirements(cliqueset, topology):

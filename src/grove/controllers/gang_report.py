@@ -12,6 +12,7 @@ from grove.controllers import events
 from grove.controllers.apply import Applied, Remembers
 from grove.controllers.gang_view import Forward, Seen, Told, is_initialized
 from grove.controllers.gang_words import (
+    beyond_limit,
     extra_conditions,
     reason_of,
     scaled_below_minimum,
@@ -50,7 +51,7 @@ class GangReport:
             initialized=referenced is not None,
             scheduled=reading.verdict is Verdict.SCHEDULED,
             reason=reading.reason,
-            message=reading.message,
+            message=" ".join([reading.message, *beyond_limit(seen.cliques)]),
             placement_score=reading.placement_score,
             extra=(*extra_conditions(forward.translation.losses, failure), *self._pending_move(seen)),
             troubles=[*troubles(seen.cliques, failure), *told.unready],

@@ -4,6 +4,7 @@ A pod's hostname is its identity and is kept by its replacement; its name change
 derived from what the API already remembers: a create repeated after a crash meets itself, never a twin.
 """
 
+import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -39,11 +40,14 @@ def plan_pods(
     gang: PodGang,
     kept: Collection[str] = (),
     outlived: Collection[str] = (),
+    granted: int = sys.maxsize,
+    most: int = sys.maxsize,
 ) -> PodPlan:
     """Fill the free places from the lowest up; give up what is too much, the least useful pod first.
 
     A failed pod is deleted and its place filled, unless it is to be `kept`; so is one that has `outlived`
-    its purpose. One that succeeded keeps its place: running it again is not ours to decide.
+    its purpose. One that succeeded keeps its place: running it again is not ours to decide. No pod is created
+    beyond those that are `granted`, and at most `most` in one go.
     """
     living = [pod for pod in pods if not pod.terminating]
     failed = [
@@ -61,7 +65,7 @@ def plan_pods(
     free = (index for index in count() if index not in taken)
     used_names = {pod.name for pod in pods} | referenced(clique, gang)
     create = []
-    for _ in range(-surplus):
+    for _ in range(min(-surplus, granted - len(holding), most)):
         new = _new_pod(clique, next(free), used_names)
         create.append(new)
     return PodPlan(create=tuple(create), delete=tuple(failed))
