@@ -2,8 +2,9 @@
 
 import logging
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from grove.api import kinds, labels
@@ -33,7 +34,7 @@ from grove.controllers.topology import TopologyReconciler
 from grove.errors import GroveError
 from grove.extensions import configs_for, external_in, installed, registry_for
 from grove.kube.client import Client
-from grove.meta import Key, Object
+from grove.meta import Key, Object, Resource
 from grove.runtime.cache import Cache
 from grove.runtime.clock import Clock, SystemClock
 from grove.runtime.controller import Controller
@@ -122,10 +123,12 @@ async def assemble(
         Liveness(client),
         scheduling,
         recorder,
-        Story(metrics),
+        Story(metrics, cache),
         clock,
     )
-    controllers = _controllers(shell, client, configuration, metrics, rng, only)
+    foreign = ForeignGangs(shell, client)
+    controllers = _controllers(shell, foreign, configuration, metrics, rng, only)
+    _forget_the_gone(shell, foreign)
     wakeups.connect(cache, scheduling, dict(controllers), applier.echoes)
     probes = configuration.server.health_probes
     manager = Manager(
@@ -197,7 +200,7 @@ def _scheduling(
 
 def _controllers(
     shell: Shell,
-    client: Client,
+    foreign: ForeignGangs,
     configuration: OperatorConfiguration,
     metrics: Metrics,
     rng: random.Random,
@@ -215,7 +218,7 @@ def _controllers(
             CliqueReconciler(shell, PodLimit(shell.cache, most)),
             syncs.pod_clique.concurrent_syncs,
         ),
-        wakeups.GANG: (GangReconciler(shell, ForeignGangs(shell, client)), syncs.pod_gang.concurrent_syncs),
+        wakeups.GANG: (GangReconciler(shell, foreign), syncs.pod_gang.concurrent_syncs),
         wakeups.TOPOLOGY: (TopologyReconciler(shell), 1),
     }
     if only:
@@ -234,6 +237,24 @@ def _controllers(
         reconciler.barrier = controller.barrier
         controllers[name] = controller
     return controllers
+
+
+def _forget_the_gone(shell: Shell, foreign: ForeignGangs) -> None:
+    """What is remembered by an object's UID goes when the object does, whoever looks at it then."""
+    forgets: tuple[tuple[Resource, Callable[[str], None]], ...] = (
+        (kinds.CLIQUESETS, shell.scheduling.forget),
+        (kinds.GANGS, shell.story.forget),
+        (kinds.PODS, foreign.forget),
+    )
+    for resource, forget in forgets:
+        informer = shell.cache.informer(resource)
+        assert informer is not None
+        informer.subscribe(partial(_gone, forget))
+
+
+def _gone(forget: Callable[[str], None], old: Object | None, new: Object | None) -> None:
+    if old is not None and (new is None or new.uid != old.uid):
+        forget(old.uid)
 
 
 def _elector(

@@ -225,7 +225,6 @@ class CliqueSetReconciler:
 
     async def release(self, cliqueset: PodCliqueSet) -> Outcome:
         """Take our finalizer off a set that goes: its children go with it, by their owner reference."""
-        self.shell.scheduling.forget(cliqueset.uid)
         kept = [name for name in cliqueset.metadata.finalizers if name != labels.CLIQUESET_FINALIZER]
         if len(kept) < len(cliqueset.metadata.finalizers):
             version = cliqueset.metadata.resource_version

@@ -92,8 +92,6 @@ class GangReconciler:
         if gang is None or gang.terminating:
             self.shell.reporter.forget(kinds.GANGS, key)
             self.shell.liveness.forget(kinds.GANGS, key)
-            if gang is not None:
-                self.shell.story.forget(gang.uid)
             return None
         if not self.shell.scheduling.acts_on(gang):
             # Its backend has a process of its own, or this is that process and the gang is not for it.

@@ -90,7 +90,10 @@ class Scheduling:
         if known is not None and known[0] == version:
             return known[1]
         selection = self.registry.select(cliqueset)
-        self._selections[cliqueset.uid] = (version, selection)
+        there = self._cache.store(PodCliqueSet).get(cliqueset.key)
+        if there is not None and there.uid == cliqueset.uid:
+            # Of one that is gone meanwhile nobody would tell us to forget it again.
+            self._selections[cliqueset.uid] = (version, selection)
         name = selection.backend.name if selection.backend is not None else "none"
         self._counter.labels(name, selection.source).inc()
         return selection
