@@ -19,6 +19,7 @@ from grove.controllers import wakeups
 from grove.controllers.apply import Applier, Remembers
 from grove.controllers.clique import PODS_BY_OWNER, CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
+from grove.controllers.contests import Contests
 from grove.controllers.flow import Flow
 from grove.controllers.foreign import ForeignGangs
 from grove.controllers.gang import GangReconciler
@@ -127,7 +128,8 @@ async def assemble(
         clock,
     )
     foreign = ForeignGangs(shell, client)
-    controllers = _controllers(shell, foreign, configuration, metrics, rng, only)
+    contests = Contests(client, clock)
+    controllers = _controllers(shell, foreign, contests, configuration, metrics, rng, only)
     _forget_the_gone(shell, foreign)
     wakeups.connect(cache, scheduling, dict(controllers), applier.echoes)
     probes = configuration.server.health_probes
@@ -201,6 +203,7 @@ def _scheduling(
 def _controllers(
     shell: Shell,
     foreign: ForeignGangs,
+    contests: Contests,
     configuration: OperatorConfiguration,
     metrics: Metrics,
     rng: random.Random,
@@ -211,7 +214,7 @@ def _controllers(
     most = configuration.limits.pods_per_set
     reconcilers: dict[str, tuple[Reconciler, int]] = {
         wakeups.CLIQUESET: (
-            CliqueSetReconciler(shell, topology_aware=topology_aware, pods_per_set=most),
+            CliqueSetReconciler(shell, contests, topology_aware=topology_aware, pods_per_set=most),
             syncs.pod_clique_set.concurrent_syncs,
         ),
         wakeups.CLIQUE: (

@@ -18,6 +18,7 @@ from grove.api.topology import ClusterTopologyBinding
 from grove.backends.base import Backend
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
+from grove.controllers.contests import FORGET_SECONDS, Contests
 from grove.controllers.members import pods_of
 from grove.controllers.report import Haste
 from grove.controllers.shell import Shell
@@ -30,7 +31,7 @@ from grove.plan.gangs import topology_name
 from grove.plan.moves import backend_of, leaves
 from grove.plan.support import notices, outdated, unattended, unsupported
 from grove.plan.topology import levels_condition, unmet_requirements
-from grove.runtime.outcome import DONE, After, Outcome
+from grove.runtime.outcome import DONE, After, Outcome, soonest
 from grove.runtime.yielding import giving_way
 
 BY_SET = "set"
@@ -54,9 +55,15 @@ class CliqueSetReconciler:
     """Brings the children of one set to what the set wants."""
 
     def __init__(
-        self, shell: Shell, *, topology_aware: bool = True, pods_per_set: int = Limits().pods_per_set
+        self,
+        shell: Shell,
+        contests: Contests,
+        *,
+        topology_aware: bool = True,
+        pods_per_set: int = Limits().pods_per_set,
     ) -> None:
         self.shell = shell
+        self.contests = contests
         #: Replaced by the controller's own once it is wired.
         self.barrier: Remembers = NO_BARRIER
         self._topology_aware = topology_aware
@@ -78,14 +85,20 @@ class CliqueSetReconciler:
             await self.shell.liveness.confirmed(kinds.CLIQUESETS, seen.cliqueset)
         ):
             return DONE
-        applied = await self.shell.applier.apply(plan.changes, barrier=self.barrier, key=key)
+        sifted = await self.contests.sift(key, plan.changes)
+        applied = await self.shell.applier.apply(sifted.changes, barrier=self.barrier, key=key)
+        self.contests.put_back(key, applied.done)
         lately = plan.more and not applied.failures and self._said_lately(key)
         outcome = DONE if lately else await self.report(seen, verdict, applied)
         self.tell(seen, verdict, applied)
         applied.raise_failure()
-        if plan.more:
-            return After(0.0, "more children are to be created")
-        return After(LEAVE_SECONDS, "gangs move") if self.leaving(seen, verdict) else outcome
+        return soonest(
+            outcome,
+            After(0.0, "more children are to be created") if plan.more else DONE,
+            After(LEAVE_SECONDS, "gangs move") if self.leaving(seen, verdict) else DONE,
+            After(sifted.wait, "somebody else insists on a field") if sifted.wait is not None else DONE,
+            After(FORGET_SECONDS, "a field was contested") if self.contests.notices(key) else DONE,
+        )
 
     def observe(self, key: Key) -> Observed | None:
         cache = self.shell.cache
@@ -94,6 +107,7 @@ class CliqueSetReconciler:
             self._settled.pop(key, None)
             self._judged.pop(key, None)
             self._said.pop(key, None)
+            self.contests.forget(key)
             self.shell.reporter.forget(kinds.CLIQUESETS, key)
             self.shell.liveness.forget(kinds.CLIQUESETS, key)
             return None
@@ -155,7 +169,11 @@ class CliqueSetReconciler:
             self.held(seen, verdict.backend.name),
             self.shell.scheduling.external,
         )
-        plan = await giving_way(planning_children(observed, self._settled.get(key, Settled())))
+        before = self._settled.get(key, Settled())
+        plan = await giving_way(planning_children(observed, before))
+        if plan.settled.fingerprint != before.fingerprint:
+            # The set itself asks for something else now: what is written for that is no repair.
+            self.contests.forget(key)
         self._settled[key] = plan.settled
         return plan
 
@@ -201,6 +219,7 @@ class CliqueSetReconciler:
                 *notices(cliqueset),
                 *outdated(cliqueset, seen.cliques.values()),
                 *unattended(seen.gangs.values()),
+                *self.contests.notices(cliqueset.key),
             ],
             topology=verdict.topology,
         )
@@ -245,6 +264,9 @@ class CliqueSetReconciler:
             recorder.send(events.children_written(cliqueset, f"created {created}"))
         if removed := _counted(applied, Delete):
             recorder.send(events.children_removed(cliqueset, f"removed {removed}"))
+        repaired = any(isinstance(change, Patch) for change in applied.done)
+        for notice in self.contests.notices(cliqueset.key) if repaired else ():
+            recorder.send(events.field_contested(cliqueset, str(notice)))
         if applied.refusals:
             recorder.send(events.children_failed(cliqueset, failures_text(applied.refusals)))
         for gang in self.moved(seen, applied):

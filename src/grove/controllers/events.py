@@ -37,6 +37,10 @@ def children_failed(cliqueset: PodCliqueSet, why: str) -> Event:
     return Event(WARNING, "SyncFailed", why, _about(kinds.CLIQUESETS, cliqueset))
 
 
+def field_contested(cliqueset: PodCliqueSet, which: str) -> Event:
+    return Event(WARNING, "FieldContested", which, _about(kinds.CLIQUESETS, cliqueset))
+
+
 def pods_failed(clique: PodClique, why: str) -> Event:
     return Event(WARNING, "PodCreateFailed", why, _about(kinds.CLIQUES, clique))
 

@@ -23,3 +23,10 @@ class After:
 Outcome = Done | After
 
 DONE: Final = Done()
+
+
+def soonest(*outcomes: Outcome) -> Outcome:
+    """The one of several that wants to look again first."""
+    return min(
+        (each for each in outcomes if isinstance(each, After)), key=lambda each: each.seconds, default=DONE
+    )
