@@ -74,7 +74,7 @@ def test_a_namespace_keeps_its_share_free_for_a_moment_after_its_last_write() ->
         assert scene.under_way["large"] == 8, "nobody else wrote lately"
         scene.ask("small")
         await asyncio.sleep(1.2)
-        assert scene.under_way["large"] == 4
+        assert scene.under_way["large"] == 2
         await asyncio.sleep(3.5)
         assert scene.under_way["large"] == 8
 

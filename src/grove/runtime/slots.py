@@ -1,9 +1,9 @@
 """A bounded number of requests under way, shared between namespaces.
 
-A namespace that is alone may have all slots. As soon as others write too, each gets an equal share (never
-less than `least`), and a slot that becomes free goes to the namespaces in turn. So one namespace's thousand
-writes neither stand in front of another's single one nor fill the API server with requests that it would
-have to answer first. Knows nothing of what a request is.
+A namespace that is alone may have all slots. As soon as others write too, each gets an equal share of half
+of them (never less than `least`), and a slot that becomes free goes to the namespaces in turn. So one
+namespace's thousand writes neither stand in front of another's single one nor fill the API server with
+requests that it would have to answer first. Knows nothing of what a request is.
 """
 
 import asyncio
@@ -89,7 +89,8 @@ class Slots:
             del self._asked[namespace]
             if namespace in self._held or namespace in self._waiting:
                 self._asked[namespace] = now
-        return max(self._least, self._size // max(1, len(self._asked)))
+        active = len(self._asked)
+        return self._size if active <= 1 else max(self._least, self._size // (2 * active))
 
 
 class _Slot:
