@@ -76,10 +76,13 @@ class Arena:
         return {name: Cost(now.cpu - before[name].cpu, now.peak) for name, now in self.usages().items()}
 
     @asynccontextmanager
-    async def operator(self, *, profile: Path | None = None) -> AsyncIterator[Child]:
-        """The operator as its own process, ready for work; ended in order with the block."""
+    async def operator(self, *, profile: Path | None = None, settings: str = "") -> AsyncIterator[Child]:
+        """The operator as its own process, ready for work; ended in order with the block.
+
+        `settings` are further lines of its configuration.
+        """
         port, config = _free_port(), self.folder / "operator.yaml"
-        text = _CONFIGURATION.format(port=port)
+        text = _CONFIGURATION.format(port=port) + settings
         if self.plane.scheduler:
             text += _ONE_SCHEDULER.format(name=self.plane.scheduler)
         config.write_text(text)

@@ -2,8 +2,9 @@
 
 import logging
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from grove.api import kinds, labels
@@ -18,11 +19,13 @@ from grove.controllers import wakeups
 from grove.controllers.apply import Applier, Remembers
 from grove.controllers.clique import CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
+from grove.controllers.contests import Contests
 from grove.controllers.flow import Flow
 from grove.controllers.foreign import ForeignGangs
 from grove.controllers.gang import GangReconciler
+from grove.controllers.limits import PodLimit
 from grove.controllers.liveness import Liveness
-from grove.controllers.members import PODS_BY_GANG, PODS_BY_OWNER
+from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_GANG, PODS_BY_OWNER
 from grove.controllers.observation import Observation
 from grove.controllers.preemption import Preemptions
 from grove.controllers.report import Reporter
@@ -34,7 +37,7 @@ from grove.controllers.vanished import Vanished
 from grove.errors import GroveError
 from grove.extensions import configs_for, external_in, installed, registry_for
 from grove.kube.client import Client
-from grove.meta import Key, Object
+from grove.meta import Key, Object, Resource
 from grove.runtime.cache import Cache
 from grove.runtime.clock import Clock, SystemClock
 from grove.runtime.controller import Controller
@@ -135,12 +138,15 @@ async def assemble(
         Liveness(client),
         scheduling,
         recorder,
-        Story(metrics),
+        Story(metrics, cache),
         preemptions,
         vanished,
         clock,
     )
-    controllers = _controllers(shell, client, configuration, metrics, rng, only)
+    foreign = ForeignGangs(shell, client)
+    contests = Contests(client, clock)
+    controllers = _controllers(shell, foreign, contests, configuration, metrics, rng, only)
+    _forget_the_gone(shell, foreign)
     wakeups.connect(cache, scheduling, dict(controllers), applier.echoes)
     probes = configuration.server.health_probes
     manager = Manager(
@@ -182,7 +188,7 @@ def _cache(client: Client, clock: Clock, rng: random.Random, flow: Flow, preempt
         Pod,
         # Whoever made them: a gang of somebody else has pods of somebody else.
         labels=labels.POD_GANG,
-        indexes={PODS_BY_OWNER: owner_uids, PODS_BY_GANG: gang_of, "clique": clique_of},
+        indexes={PODS_BY_OWNER: owner_uids, PODS_BY_GANG: gang_of, PODS_BY_CLIQUE: clique_of, BY_SET: set_of},
     )
     pods.subscribe(flow.saw)
     pods.subscribe(preemptions.saw)
@@ -214,7 +220,8 @@ def _scheduling(
 
 def _controllers(
     shell: Shell,
-    client: Client,
+    foreign: ForeignGangs,
+    contests: Contests,
     configuration: OperatorConfiguration,
     metrics: Metrics,
     rng: random.Random,
@@ -222,13 +229,17 @@ def _controllers(
 ) -> dict[str, Controller]:
     syncs = configuration.controllers
     topology_aware = configuration.topology_aware_scheduling.enabled
+    most = configuration.limits.pods_per_set
     reconcilers: dict[str, tuple[Reconciler, int]] = {
         wakeups.CLIQUESET: (
-            CliqueSetReconciler(shell, topology_aware=topology_aware),
+            CliqueSetReconciler(shell, contests, topology_aware=topology_aware, pods_per_set=most),
             syncs.pod_clique_set.concurrent_syncs,
         ),
-        wakeups.CLIQUE: (CliqueReconciler(shell), syncs.pod_clique.concurrent_syncs),
-        wakeups.GANG: (GangReconciler(shell, ForeignGangs(shell, client)), syncs.pod_gang.concurrent_syncs),
+        wakeups.CLIQUE: (
+            CliqueReconciler(shell, PodLimit(shell.cache, most)),
+            syncs.pod_clique.concurrent_syncs,
+        ),
+        wakeups.GANG: (GangReconciler(shell, foreign), syncs.pod_gang.concurrent_syncs),
         wakeups.TOPOLOGY: (TopologyReconciler(shell), 1),
     }
     if only:
@@ -247,6 +258,24 @@ def _controllers(
         reconciler.barrier = controller.barrier
         controllers[name] = controller
     return controllers
+
+
+def _forget_the_gone(shell: Shell, foreign: ForeignGangs) -> None:
+    """What is remembered by an object's UID goes when the object does, whoever looks at it then."""
+    forgets: tuple[tuple[Resource, Callable[[str], None]], ...] = (
+        (kinds.CLIQUESETS, shell.scheduling.forget),
+        (kinds.GANGS, shell.story.forget),
+        (kinds.PODS, foreign.forget),
+    )
+    for resource, forget in forgets:
+        informer = shell.cache.informer(resource)
+        assert informer is not None
+        informer.subscribe(partial(_gone, forget))
+
+
+def _gone(forget: Callable[[str], None], old: Object | None, new: Object | None) -> None:
+    if old is not None and (new is None or new.uid != old.uid):
+        forget(old.uid)
 
 
 def _elector(

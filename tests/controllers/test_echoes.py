@@ -73,3 +73,12 @@ def test_an_object_that_came_again_under_its_name_is_not_taken_for_an_echo() -> 
     echoes.gone(kinds.GANGS, KEY)
     echoes.saw(kinds.GANGS, KEY, "5", looks)
     assert looks.number == 1
+
+
+def test_an_answer_that_comes_after_its_object_is_gone_explains_nothing_later() -> None:
+    echoes, looks = Echoes(), Looks()
+    echoes.writing(kinds.GANGS, KEY)
+    echoes.gone(kinds.GANGS, KEY)
+    echoes.wrote(kinds.GANGS, KEY, "5")
+    echoes.saw(kinds.GANGS, KEY, "5", looks)
+    assert looks.number == 1

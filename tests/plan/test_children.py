@@ -1,5 +1,7 @@
 """What a set creates, mends and removes."""
 
+import random
+import tracemalloc
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,7 +15,15 @@ from grove.api.gang import PodGang
 from grove.api.service import Service
 from grove.meta import Manifest, Object
 from grove.plan.changes import Change, Create, Delete, Patch
-from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children, waiting_edits
+from grove.plan.children import (
+    MOST_AT_ONCE,
+    ChildrenPlan,
+    Observed,
+    Settled,
+    plan_children,
+    planning_children,
+    waiting_edits,
+)
 from grove.testing import make
 
 ROLES = {"leader": 1, "worker": 2}
@@ -160,13 +170,15 @@ def test_metadata_of_the_set_is_mirrored_onto_gangs_and_removed_again() -> None:
         Observed(plain, seen.services, seen.gangs, seen.cliques, backend="default"), Settled()
     )
     patch = next(change for change in plan.changes if isinstance(change, Patch))
-    assert patch.patch == {"metadata": {"labels": {"team": None}}}
+    assert patch.patch == {"metadata": {"labels": {"team": None}, "annotations": {labels.MIRRORED: None}}}, (
+        "the key goes, and so does the record that it was ours to remove"
+    )
 
 
 def test_what_kubectl_keeps_for_itself_is_not_mirrored() -> None:
     noted = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "owner": "me"}
     seen = grown(make.cliqueset("t", {"w": 1}, annotations=noted))
-    assert seen.gangs["t-0"].annotations == {"owner": "me"}
+    assert seen.gangs["t-0"].annotations == {"owner": "me", labels.MIRRORED: '{"annotations":["owner"]}'}
 
 
 def test_settled_children_are_not_compared_again_until_they_change() -> None:
@@ -395,3 +407,161 @@ def test_nothing_waits_for_a_gang_that_goes() -> None:
     before = grown(make.cliqueset("t", roles(3, minimum=1), replicas=2))
     edited = make.cliqueset("t", roles(3, minimum=2), replicas=1, generation=2)
     assert waiting_edits(again(before, edited, placed={"t-1": frozenset()})) == {}
+
+
+OTHERS = {
+    "a label without a domain": ("labels", "team", "ml"),
+    "a label of another controller": ("labels", "example.com/owner", "ml"),
+    "a common label that Grove does not write": ("labels", "app.kubernetes.io/version", "1"),
+    "an annotation of another controller": ("annotations", "example.com/note", "x"),
+    "an annotation of Argo CD": ("annotations", "argocd.argoproj.io/tracking-id", "x"),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS.values(), ids=OTHERS)
+def test_labels_and_annotations_of_others_stay_on_every_child(case: tuple[str, str, str]) -> None:
+    field, key, value = case
+    seen = grown(make.cliqueset("t", [make.template("w", labels={"role": "w"})], labels={"env": "prod"}))
+    found = {
+        "Service": {"t-0": _marked(Service, seen.services["t-0"], field, key, value)},
+        "PodGang": {"t-0": _marked(PodGang, seen.gangs["t-0"], field, key, value)},
+        "PodClique": {"t-0-w": _marked(PodClique, seen.cliques["t-0-w"], field, key, value)},
+    }
+    assert written(plan_children(observed(seen.cliqueset, found), Settled())) == []
+
+
+def _marked(type_: type[Object], child: Object, field: str, key: str, value: str) -> Object:
+    whole = _whole(child)
+    whole["metadata"][field] = {**(whole["metadata"].get(field) or {}), key: value}
+    return make.view(type_, whole)
+
+
+def test_a_key_of_grove_that_nobody_wants_any_more_is_removed() -> None:
+    seen = grown(make.cliqueset("t", {"w": 1}))
+    stale = _marked(PodGang, seen.gangs["t-0"], "annotations", labels.EXTERNAL_BACKEND, "true")
+    plan = plan_children(
+        observed(
+            seen.cliqueset, {"Service": seen.services, "PodGang": {"t-0": stale}, "PodClique": seen.cliques}
+        ),
+        Settled(),
+    )
+    (patch,) = plan.changes
+    assert isinstance(patch, Patch)
+    assert patch.patch == {"metadata": {"annotations": {labels.EXTERNAL_BACKEND: None}}}
+
+
+def test_a_label_that_disappears_from_a_role_disappears_from_its_clique() -> None:
+    seen = grown(make.cliqueset("t", [make.template("w", labels={"tier": "gpu"})]))
+    marked = {"t-0-w": _marked(PodClique, seen.cliques["t-0-w"], "labels", "theirs", "x")}
+    plain = make.cliqueset("t", [make.template("w")])
+    found = {"Service": seen.services, "PodGang": seen.gangs, "PodClique": marked}
+    (patch,) = plan_children(observed(plain, found), Settled()).changes
+    assert isinstance(patch, Patch)
+    assert patch.patch["metadata"]["labels"]["tier"] is None
+    assert "theirs" not in patch.patch["metadata"]["labels"]
+
+
+def test_a_preview_may_ask_for_all_children_at_once() -> None:
+    seen = bare(make.cliqueset("t", {"w": 1}, replicas=200))
+    assert len(plan_children(seen, Settled(), most=10_000).changes) == 600
+    first = plan_children(seen, Settled())
+    assert (len(first.changes), first.more) == (MOST_AT_ONCE, True)
+
+
+def test_a_huge_set_costs_what_is_planned_and_not_what_it_asks_for() -> None:
+    seen = bare(make.cliqueset("t", {"w": 1}, replicas=3_000_000))
+    tracemalloc.start()
+    plan = plan_children(seen, Settled())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (len(plan.changes), plan.more) == (MOST_AT_ONCE, True)
+    assert peak < 10_000_000
+
+
+def test_planning_thousands_of_children_pauses_after_every_few_dozen_objects() -> None:
+    cliqueset = make.cliqueset("t", {"w": 1}, replicas=1000)
+    seen = grown_whole(cliqueset)
+    assert 3000 / 60 < sum(1 for _ in planning_children(seen, Settled())) < 3000 / 20
+    settled = plan_children(seen, Settled()).settled
+    assert sum(1 for _ in planning_children(seen, settled)) <= 1, "nothing is compared twice"
+
+
+def grown_whole(cliqueset: PodCliqueSet) -> Observed:
+    """Like `grown`, however large the set is."""
+    seen, settled = bare(cliqueset), Settled()
+    found: dict[str, dict[str, Object]] = {"Service": {}, "PodGang": {}, "PodClique": {}}
+    while True:
+        plan = plan_children(seen, settled)
+        carry_out(plan, found)
+        seen, settled = observed(cliqueset, found), plan.settled
+        if not plan.more:
+            return seen
+
+
+def carry_out(plan: ChildrenPlan, found: dict[str, dict[str, Object]]) -> None:
+    """Do to the children what the plan says."""
+    types: dict[str, type[Object]] = {"Service": Service, "PodGang": PodGang, "PodClique": PodClique}
+    for change in plan.changes:
+        if isinstance(change, Create):
+            kind, name = change.manifest["kind"], change.manifest["metadata"]["name"]
+            metadata = {**change.manifest["metadata"], "uid": f"uid-{name}", "resourceVersion": "1"}
+            found[kind][name] = make.view(types[kind], {**change.manifest, "metadata": metadata})
+        elif isinstance(change, Delete):
+            del found[change.resource.kind][change.key.name]
+        else:
+            assert isinstance(change, Patch)
+            kind, name = change.resource.kind, change.key.name
+            found[kind][name] = make.view(types[kind], _mended(found[kind][name]))
+
+
+def _mended(child: Object) -> Manifest:
+    """A child without the one edit that the story below makes."""
+    whole = _whole(child)
+    whole["metadata"]["labels"].pop(labels.POD_INDEX, None)
+    whole["metadata"]["resourceVersion"] = "2"
+    return whole
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_however_children_are_lost_edited_and_left_over_all_looks_together_put_them_right(seed: int) -> None:
+    """A few changes a look, with disturbances in between: in the end there is exactly what should be."""
+    rng = random.Random(seed)
+    found: dict[str, dict[str, Object]] = {"Service": {}, "PodGang": {}, "PodClique": {}}
+    settled = Settled()
+    replicas, generation = 12, 1
+    for _ in range(40):
+        cliqueset = make.cliqueset("t", ROLES, replicas=replicas, generation=generation)
+        plan = plan_children(observed(cliqueset, found), settled, most=4)
+        assert len(plan.changes) <= 12
+        carry_out(plan, found)
+        settled = plan.settled
+        _disturb(found, rng)
+        if rng.random() < 0.1:
+            replicas, generation = rng.randint(0, 15), generation + 1
+    cliqueset = make.cliqueset("t", ROLES, replicas=replicas, generation=generation)
+    for _ in range(60):
+        plan = plan_children(observed(cliqueset, found), settled, most=4)
+        carry_out(plan, found)
+        settled = plan.settled
+    assert (plan.changes, plan.more, settled.whole) == ((), False, replicas)
+    want = {change.manifest["metadata"]["name"] for change in _creates(cliqueset)}
+    assert {name for children in found.values() for name in children} == want
+    assert not any(labels.POD_INDEX in each.labels for some in found.values() for each in some.values())
+
+
+def _creates(cliqueset: PodCliqueSet) -> list[Create]:
+    plan = plan_children(bare(cliqueset), Settled(), most=10_000)
+    return [change for change in plan.changes if isinstance(change, Create)]
+
+
+def _disturb(found: dict[str, dict[str, Object]], rng: random.Random) -> None:
+    types: dict[str, type[Object]] = {"Service": Service, "PodGang": PodGang, "PodClique": PodClique}
+    for kind, children in found.items():
+        for name in list(children):
+            chance = rng.random()
+            if chance < 0.03:
+                del children[name]
+            elif chance < 0.06:
+                edited = _whole(_marked(types[kind], children[name], "labels", labels.POD_INDEX, "by hand"))
+                edited["metadata"]["resourceVersion"] = str(rng.randint(10, 10**6))
+                children[name] = make.view(types[kind], edited)

@@ -240,3 +240,20 @@ def test_annotations_of_the_clique_reach_its_pods_but_for_what_only_the_clique_m
     annotated = make.clique("train-0-worker", 3, labels=MARKS, annotations=marks)
     manifest = desired_pod(annotated, NewPod(0, "train-0-worker-abcde"), PRESENT)
     assert manifest["metadata"]["annotations"] == {"team": "a", labels.GANG_REVISION: PRESENT}
+
+
+def test_a_pod_has_what_its_clique_has_from_the_set_and_nothing_that_others_put_on_the_clique() -> None:
+    record = '{"annotations":["note"],"labels":["tier"]}'
+    marked = make.clique(
+        "train-0-worker",
+        labels={**labels.owned_by("train"), "tier": "gpu", "theirs": "x"},
+        annotations={"note": "ours", "example.com/note": "theirs", labels.MIRRORED: record},
+    )
+    pod = desired_pod(marked, NewPod(0, "p"))
+    assert pod["metadata"]["labels"] == {
+        **labels.owned_by("train"),
+        "tier": "gpu",
+        labels.POD_CLIQUE: "train-0-worker",
+        labels.POD_INDEX: "0",
+    }
+    assert pod["metadata"]["annotations"] == {"note": "ours"}

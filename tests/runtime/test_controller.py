@@ -299,3 +299,46 @@ def test_hurry_cuts_a_grace_period_short() -> None:
         assert virtual_loop().time() == 2.0
 
     run_virtual(main)
+
+
+def test_a_namespace_with_many_keys_delays_another_by_a_few_reconciles() -> None:
+    async def main() -> None:
+        order: list[str] = []
+
+        async def slowly(key: Key) -> Outcome:
+            order.append(key.namespace)
+            await asyncio.sleep(1)
+            return DONE
+
+        scene = Scene(slowly, workers=4)
+        for number in range(20_000):
+            scene.controller.enqueue(Key("large", str(number)))
+        await pass_time(3.5)
+        order.clear()
+        scene.controller.enqueue(Key("small", "only"))
+        await pass_time(0.1)
+        assert order == ["small"], "all of the large one's workers are busy, and one is left"
+
+    run_virtual(main)
+
+
+def test_a_namespace_that_holds_its_workers_for_long_leaves_some_to_the_others() -> None:
+    async def main() -> None:
+        seen: list[Key] = []
+
+        async def stuck(key: Key) -> Outcome:
+            seen.append(key)
+            await asyncio.sleep(3600 if key.namespace == "large" else 0)
+            return DONE
+
+        scene = Scene(stuck, workers=4)
+        for number in range(10):
+            scene.controller.enqueue(Key("large", str(number)))
+        await pass_time(1)
+        assert len(seen) == 4, "no more of one namespace at once than configured"
+        for number in range(10):
+            scene.controller.enqueue(Key("small", str(number)))
+        await pass_time(1)
+        assert sum(key.namespace == "small" for key in seen) == 10
+
+    run_virtual(main)

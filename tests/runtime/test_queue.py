@@ -133,3 +133,31 @@ def test_a_taker_that_is_cancelled_loses_no_key() -> None:
         assert await queue.get() == "a"
 
     run_virtual(main)
+
+
+def test_groups_take_turns_so_that_many_keys_of_one_delay_another_by_one_look() -> None:
+    async def main() -> list[str]:
+        queue: Queue[str] = Queue(random.Random(1), group=lambda key: key[0])
+        for number in range(20_000):
+            queue.add(f"a{number}")
+        for key in ("b0", "c0", "b1"):
+            queue.add(key)
+        return [await queue.get() for _ in range(7)]
+
+    assert run_virtual(main) == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
+
+
+def test_a_group_that_comes_back_waits_for_its_turn() -> None:
+    async def main() -> list[str]:
+        queue: Queue[str] = Queue(random.Random(1), group=lambda key: key[0])
+        for key in ("a0", "a1", "a2"):
+            queue.add(key)
+        given = [await queue.get()]
+        queue.add("b0")
+        queue.add("a0")
+        queue.done("a0")
+        given += [await queue.get() for _ in range(4)]
+        assert len(queue) == 0
+        return given
+
+    assert run_virtual(main) == ["a0", "a1", "b0", "a2", "a0"]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from grove.api.schema import POD_SPEC, VERBATIM, Int32, Int64, Time, says
+from grove.api.schema import MAX_REPLICAS, POD_SPEC, VERBATIM, Int32, Int64, Time, says
 from grove.meta import Condition, Manifest, Object, View
 
 
@@ -12,7 +12,7 @@ class AutoScalingConfig(View):
     """How a role or group is scaled by load; becomes a HorizontalPodAutoscaler."""
 
     min_replicas: Annotated[Int32 | None, says("Lower bound; the replicas when omitted.", minimum=0)] = None
-    max_replicas: Annotated[Int32, says("Upper bound.", required=True, minimum=1)] = 0
+    max_replicas: Annotated[Int32, says("Upper bound.", required=True, minimum=1, maximum=MAX_REPLICAS)] = 0
     metrics: Annotated[
         tuple[Manifest, ...],
         says(
@@ -33,11 +33,13 @@ class PodCliqueSpec(View):
         Manifest,
         says("The pods, as core/v1 PodSpec; every field is kept as written.", required=True, schema=POD_SPEC),
     ] = msgspec.field(default_factory=dict)
-    replicas: Annotated[Int32, says("How many pods; 0 puts the role to sleep.", default=1, minimum=0)] = 1
+    replicas: Annotated[
+        Int32, says("How many pods; 0 puts the role to sleep.", default=1, minimum=0, maximum=MAX_REPLICAS)
+    ] = 1
     min_available: Annotated[
         Int32 | None,
         says(
-            "How many pods the gang cannot do without; all replicas when omitted. Cannot be changed.",
+            "How many pods the gang cannot do without; when omitted, the replicas that the set has at first.",
             minimum=0,
         ),
     ] = None
@@ -51,6 +53,11 @@ class PodCliqueSpec(View):
     def minimum(self) -> int:
         """How many pods the gang cannot do without."""
         return self.replicas if self.min_available is None else self.min_available
+
+    @property
+    def needed(self) -> int:
+        """How many pods the gang cannot do without now: none of a role that sleeps."""
+        return self.minimum if self.replicas > 0 else 0
 
 
 class LastError(View):

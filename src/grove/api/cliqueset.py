@@ -5,7 +5,17 @@ from typing import Annotated
 import msgspec
 
 from grove.api.clique import AutoScalingConfig, LastError, PodCliqueSpec
-from grove.api.schema import DNS_LABEL, MAX_CLIQUES, MAX_GROUPS, VERBATIM, Int32, Int64, Time, says
+from grove.api.schema import (
+    DNS_LABEL,
+    MAX_CLIQUES,
+    MAX_GROUPS,
+    MAX_REPLICAS,
+    VERBATIM,
+    Int32,
+    Int64,
+    Time,
+    says,
+)
 from grove.api.topology import TopologyConstraint
 from grove.meta import Condition, Manifest, Object, View
 
@@ -103,7 +113,8 @@ class ScalingGroupConfig(View):
         default_factory=dict
     )
     replicas: Annotated[
-        Int32 | None, says("How many copies of the group; 0 puts it to sleep.", default=1, minimum=0)
+        Int32 | None,
+        says("How many copies of the group; 0 puts it to sleep.", default=1, minimum=0, maximum=MAX_REPLICAS),
     ] = None
     min_available: Annotated[
         Int32 | None,
@@ -176,7 +187,9 @@ class UpdateStrategy(View):
 class PodCliqueSetSpec(View):
     """How many replicas, of what, and how they are updated."""
 
-    replicas: Annotated[Int32, says("How many copies of the whole workload.", default=0, minimum=0)] = 0
+    replicas: Annotated[
+        Int32, says("How many copies of the whole workload.", default=0, minimum=0, maximum=MAX_REPLICAS)
+    ] = 0
     update_strategy: Annotated[UpdateStrategy | None, says("RollingRecreate when omitted.")] = None
     template: Annotated[PodCliqueSetTemplate, says("One replica.", required=True)] = PodCliqueSetTemplate()
 

@@ -61,6 +61,7 @@ VALID: Final = "Valid"
 INVALID: Final = "Invalid"
 BACKEND_NOT_ENABLED: Final = "BackendNotEnabled"
 UNSUPPORTED: Final = "Unsupported"
+LIMIT_EXCEEDED: Final = "LimitExceeded"
 ALL_REPLICAS_AVAILABLE: Final = "AllReplicasAvailable"
 REPLICAS_UNAVAILABLE: Final = "ReplicasUnavailable"
 TOPOLOGY_LEVELS_AVAILABLE: Final = "AllClusterTopologyLevelsAvailable"
@@ -170,7 +171,7 @@ TABLE: Final[tuple[Entry, ...]] = (
         "PodCliqueSet",
         ACCEPTED,
         "The set is valid and an enabled scheduler backend can carry it out.",
-        (VALID, INVALID, BACKEND_NOT_ENABLED, UNSUPPORTED, TOPOLOGY_LEVELS_UNAVAILABLE),
+        (VALID, INVALID, LIMIT_EXCEEDED, BACKEND_NOT_ENABLED, UNSUPPORTED, TOPOLOGY_LEVELS_UNAVAILABLE),
     ),
     Entry(
         "PodCliqueSet",

@@ -126,25 +126,25 @@ class Debugging(View):
 class SetController(View):
     """The controller of sets."""
 
-    concurrent_syncs: Annotated[int, says("Objects worked on at once.")] = 10
+    concurrent_syncs: Annotated[int, says("Objects of one namespace worked on at once.")] = 10
 
 
 class CliqueController(View):
     """The controller of cliques."""
 
-    concurrent_syncs: Annotated[int, says("Objects worked on at once.")] = 64
+    concurrent_syncs: Annotated[int, says("Objects of one namespace worked on at once.")] = 64
 
 
 class GroupController(View):
     """The controller of scaling groups."""
 
-    concurrent_syncs: Annotated[int, says("Objects worked on at once.")] = 5
+    concurrent_syncs: Annotated[int, says("Objects of one namespace worked on at once.")] = 5
 
 
 class GangController(View):
     """The controller of gangs."""
 
-    concurrent_syncs: Annotated[int, says("Objects worked on at once.")] = 64
+    concurrent_syncs: Annotated[int, says("Objects of one namespace worked on at once.")] = 64
 
 
 class Controllers(View):
@@ -154,6 +154,12 @@ class Controllers(View):
     pod_clique: Annotated[CliqueController, says("Cliques.")] = CliqueController()
     pod_clique_scaling_group: Annotated[GroupController, says("Scaling groups.")] = GroupController()
     pod_gang: Annotated[GangController, says("Gangs.")] = GangController()
+
+
+class Limits(View):
+    """What one set may ask for, so that a mistyped number harms nobody else."""
+
+    pods_per_set: Annotated[int, says("Pods of one PodCliqueSet, all replicas and roles together.")] = 10_000
 
 
 class Authorizer(View):
@@ -226,6 +232,7 @@ class OperatorConfiguration(View):
     server: Annotated[Server, says("Servers.")] = Server()
     debugging: Annotated[Debugging, says("Profiling.")] = Debugging()
     controllers: Annotated[Controllers, says("Concurrency.")] = Controllers()
+    limits: Annotated[Limits, says("Limits for what users ask for.")] = Limits()
     log_level: Annotated[str, says("How much is logged.", enum=list(LOG_LEVELS))] = "info"
     log_format: Annotated[str, says("How it is logged.", enum=list(LOG_FORMATS))] = "json"
     authorizer: Annotated[Authorizer, says("Protection of managed objects.")] = Authorizer()
@@ -282,6 +289,7 @@ def validate(
         *_election_checks(configuration.leader_election),
         *_server_checks(configuration),
         *_controller_checks(configuration.controllers),
+        *_limit_checks(configuration.limits),
         *_scheduler_checks(configuration.scheduler, known_profiles),
     ]
     return (FieldError(check.field, check.message) for check in checks if not check.holds)
@@ -386,6 +394,12 @@ def _controller_checks(controllers: Controllers) -> Iterator[_Check]:
         yield _Check(
             syncs > 0, f"controllers.{field}.concurrentSyncs", f"must be greater than 0; got {syncs}"
         )
+
+
+def _limit_checks(limits: Limits) -> Iterator[_Check]:
+    yield _Check(
+        limits.pods_per_set > 0, "limits.podsPerSet", f"must be greater than 0; got {limits.pods_per_set}"
+    )
 
 
 def _scheduler_checks(scheduler: Scheduler, known: Collection[str] | None) -> Iterator[_Check]:

@@ -27,6 +27,9 @@ SCHEDULER_NAME: Final = "grove.io/scheduler-name"
 
 MANAGER: Final = "grove-operator"
 
+#: The common labels that Grove writes on everything it makes.
+STANDARD: Final = frozenset({MANAGED_BY, PART_OF, NAME, COMPONENT})
+
 # Values of COMPONENT ------------------------------------------------------------------------------
 COMPONENT_SERVICE: Final = "pcs-headless-service"
 COMPONENT_CLIQUE: Final = "pcs-podclique"
@@ -54,6 +57,8 @@ DECIDED_MINIMUM: Final = "grove.io/decided-minimum"
 MADE_ANEW: Final = "grove.io/made-anew"
 #: On such a pod: the UID of the object by which the scheduler has heard of it.
 SHOWN_TO: Final = "grove.io/shown-to"
+#: On a gang or clique: which of its labels and annotations it has from its set; others' are left alone.
+MIRRORED: Final = "grove.io/mirrored"
 MNNVL_GROUP: Final = "grove.io/mnnvl-group"
 DISABLE_PROTECTION: Final = "grove.io/disable-managed-resource-protection"
 

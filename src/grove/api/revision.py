@@ -43,13 +43,16 @@ def next_revision(gang: PodGang) -> str:
 def revision_with(
     gang: PodGang, podgroups: Sequence[Podgroup], pack: tuple[str | None, str | None], priority: str
 ) -> str:
-    """The revision that the gang would have with these podgroups, this constraint and this priority class."""
+    """The revision that the gang would have with these podgroups, this constraint and this priority class.
+
+    The order of the podgroups does not count.
+    """
     groups = [
         (each.name, each.pod_group_names, _pack(each.topology_constraint))
         for each in gang.spec.topology_constraint_group_configs
     ]
     templates = gang.annotations.get(labels.GENERATION_HASH, "")
-    told = (list(podgroups), pack, groups, priority, templates, restarts(gang))
+    told = (sorted(podgroups), pack, groups, priority, templates, restarts(gang))
     return names.suffix(gang.uid, repr(told), length=_LENGTH)
 
 

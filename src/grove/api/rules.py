@@ -16,7 +16,7 @@ from grove.meta import Manifest
 
 _FORBIDDEN: Final = "FieldValueForbidden"
 _REQUIRED: Final = "FieldValueRequired"
-_IMMUTABLE: Final = "field is immutable"
+_IMMUTABLE: Final = "field is immutable; delete the PodCliqueSet and create it anew to change it"
 _PACK_DOMAIN: Final = "packDomain is deprecated and cannot be used on new workloads; use pack.required"
 _GROUPS: Final = "self.podCliqueScalingGroups"
 _BUDGET: Final = names.NAME_BUDGET
@@ -182,7 +182,6 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
         ),
         _kept("spec.roleName", "''"),
         _kept("spec.startsAfter", "[]"),
-        _kept_once_set("spec.minAvailable"),
         _kept("spec.podSpec.schedulerName", "''"),
     ),
     "ScalingGroupConfig": (

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from grove.api.clique import LastError
-from grove.api.schema import Int32, Int64, Time, says
+from grove.api.schema import MAX_REPLICAS, Int32, Int64, Time, says
 from grove.meta import Condition, Object, View
 
 
@@ -11,7 +11,8 @@ class PodCliqueScalingGroupSpec(View):
     """How many copies of the group there are and what it is made of."""
 
     replicas: Annotated[
-        Int32, says("How many copies of the group; 0 puts it to sleep.", default=1, minimum=0)
+        Int32,
+        says("How many copies of the group; 0 puts it to sleep.", default=1, minimum=0, maximum=MAX_REPLICAS),
     ] = 1
     min_available: Annotated[
         Int32 | None,

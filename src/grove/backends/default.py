@@ -45,7 +45,7 @@ from grove.backends.native.modes import (
 )
 from grove.backends.native.objects import Dialect
 from grove.backends.podspec import add_gate, copy_of, inherit_priority
-from grove.backends.shape import podgroup_of, revision
+from grove.backends.shape import is_ours, podgroup_of, revision
 from grove.errors import FieldError, InvalidConfiguration, Unsupported, Waiting
 from grove.meta import Manifest, Resource
 
@@ -134,7 +134,7 @@ class DefaultBackend:
         losses = account(gang, self.capabilities(context), "kube-scheduler", _losses(gang, generation, mode))
         if generation is None or not gang.spec.podgroups:
             return Translation(losses=losses)
-        return Translation(Dialect(gang, generation, mode, revision(gang, context)).manifests(), losses)
+        return Translation(Dialect(gang, generation, mode, _revision(gang, context)).manifests(), losses)
 
     def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
         generation = self._generation(context)
@@ -146,7 +146,7 @@ class DefaultBackend:
         prefer_domains(prepared, podgroup, gang)
         if generation is not None:
             mode = choose(shape_of(gang), generation, context.config)
-            link_pod(prepared, podgroup, Dialect(gang, generation, mode, revision(gang, context)))
+            link_pod(prepared, podgroup, Dialect(gang, generation, mode, _revision(gang, context)))
         return prepared
 
     def read(
@@ -156,7 +156,7 @@ class DefaultBackend:
         if generation is None:
             return reading.read(gang, (), pods, {})
         mode = choose(shape_of(gang), generation, context.config)
-        dialect = Dialect(gang, generation, mode, revision(gang, context))
+        dialect = Dialect(gang, generation, mode, _revision(gang, context))
         return reading.read(gang, objects, pods, dialect.podgroup_members())
 
     def _generation(self, context: Context) -> Generation | None:
@@ -167,6 +167,11 @@ class DefaultBackend:
                     f"scheduler backend default waits for {precondition.name}: {precondition.missing}"
                 )
         return detect(context.cluster)
+
+
+def _revision(gang: PodGang, context: Context) -> str:
+    """Somebody else who makes the pods of a gang must know its PodGroup's name before: no revision."""
+    return revision(gang, context) if context.revision or is_ours(gang) else ""
 
 
 def gang_required(context: Context) -> bool:

@@ -52,8 +52,18 @@ def was_placed(gang: PodGang, context: Context) -> bool:
 
 
 def revision(gang: PodGang, context: Context) -> str:
-    """The revision that goes into the names of the gang's objects and of the pods' links."""
-    return context.revision or next_revision(gang)
+    """The revision that goes into the names of the gang's objects and of the pods' links.
+
+    Of a gang that somebody else made there is only one: its pods are not ours to make anew.
+    """
+    if context.revision:
+        return context.revision
+    return next_revision(gang) if is_ours(gang) else names.suffix(gang.uid, length=10)
+
+
+def is_ours(gang: PodGang) -> bool:
+    """Whether the gang comes from a set of ours, and its pods from us."""
+    return gang.labels.get(labels.MANAGED_BY) == labels.MANAGER
 
 
 def named(base: str, gang: PodGang, context: Context, limit: int = NAME_LIMIT) -> str:

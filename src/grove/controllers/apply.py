@@ -29,9 +29,12 @@ from grove.errors import (
 from grove.kube.client import Client, Written
 from grove.meta import Key, Object, Resource, manifest_key
 from grove.plan.changes import Apply, Change, Create, Delete, JsonPatch, Patch
+from grove.runtime.slots import Slots
 
 #: Enough to keep an API server busy, few enough that its fairness queues do not mind us.
 IN_FLIGHT = 64
+#: However many namespaces write at once, each may have so many writes under way if there is room.
+LEAST_SHARE = 8
 #: With so many writes under way the operator counts as busy.
 BUSY = 8
 
@@ -115,7 +118,7 @@ class Applier:
     def __init__(self, client: Client, *, in_flight: int = IN_FLIGHT) -> None:
         self._client = client
         self.echoes = Echoes()
-        self._slots = asyncio.Semaphore(in_flight)
+        self._slots = Slots(in_flight, least=LEAST_SHARE)
         #: Changes asked for and not yet answered, statuses aside: how busy we are with making progress.
         self.pending = 0
         #: Called when that falls below `BUSY`.
@@ -166,7 +169,7 @@ class Applier:
     async def _progress(self, change: Change) -> Written | Object | None:
         self.pending += 1
         try:
-            async with self._slots:
+            async with self._slots.of(_key_of(change).namespace):
                 return await self._carry_out(change)
         finally:
             self.pending -= 1
@@ -177,7 +180,7 @@ class Applier:
         version = ""
         self.echoes.writing(change.resource, change.key)
         try:
-            async with self._slots:
+            async with self._slots.of(change.key.namespace):
                 written = await self._carry_out(change)
             version = written.metadata.resource_version if written is not None else ""
             return written

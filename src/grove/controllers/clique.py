@@ -1,5 +1,6 @@
 """Keeps the pods of one clique: creates, deletes, labels them and reports. Their gates are the gang's."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,8 +12,9 @@ from grove.api.pod import Pod
 from grove.api.revision import effective_revision
 from grove.backends.base import Backend, Context
 from grove.controllers import events
-from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
-from grove.controllers.members import PODS_BY_OWNER, of_one_set, pods_of
+from grove.controllers.apply import NO_BARRIER, Applied, NameTaken, Remembers, failures_text
+from grove.controllers.limits import PodLimit
+from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_OWNER, of_one_set, pods_of
 from grove.controllers.report import Haste
 from grove.controllers.restarts import bound_by_podgroup, given_up
 from grove.controllers.shell import Shell
@@ -23,8 +25,14 @@ from grove.plan.clique_status import desired_clique_status
 from grove.plan.conditions import timestamp
 from grove.plan.moves import backend_of, leaves, stranded
 from grove.plan.pods import desired_pod, mislabelled, outdated, plan_pods
-from grove.runtime.outcome import DONE, Outcome
+from grove.runtime.outcome import DONE, After, Outcome
 
+#: How many pods of a clique are created in one go: what is planned is held in memory until it is written.
+MOST_AT_ONCE = 500
+#: After so many planned pods everybody else gets a turn.
+_GIVE_WAY_AFTER = 50
+#: How often a clique that may not have more pods asks again.
+ASK_AGAIN_SECONDS = 15.0
 #: A thousand pods fail for the same reason in as many words; some of them are enough to understand it.
 _MOST_ERRORS = 5
 
@@ -46,10 +54,13 @@ class Seen:
 class CliqueReconciler:
     """Brings the pods of one clique to what the clique wants."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: Shell, limit: PodLimit) -> None:
         self.shell = shell
+        self.limit = limit
         #: Replaced by the controller's own once it is wired.
         self.barrier: Remembers = NO_BARRIER
+        #: Names of pods that turned out to be taken, by clique.
+        self._met: dict[Key, set[str]] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
         seen = self.observe(key)
@@ -58,7 +69,7 @@ class CliqueReconciler:
         if lost := await self.shell.vanished.found(seen.clique.uid):
             seen = replace(seen, pods=[*seen.pods, *lost])
         try:
-            changes = self.plan(seen)
+            changes = await self.plan(seen)
         except BackendFailed as failure:
             await self.report(seen, Applied(failures=[(Create(kinds.PODS, {}), failure)]))
             raise
@@ -68,8 +79,15 @@ class CliqueReconciler:
             # The cache will hear of its end; until then nothing is created for it.
             return DONE
         applied = await self.shell.applier.apply(changes, barrier=self.barrier, key=key)
+        for change, refusal in applied.failures:
+            if isinstance(change, Create) and isinstance(refusal, NameTaken):
+                self._met.setdefault(key, set()).add(str(change.manifest["metadata"]["name"]))
         outcome = await self.report(seen, applied)
         applied.raise_failure()
+        if applied.count(Create, kinds.PODS) >= MOST_AT_ONCE:
+            return After(0.0, "more pods are to be created")
+        if self.limit.shortage(key) is not None:
+            return After(ASK_AGAIN_SECONDS, "the set may not have more pods")
         return outcome
 
     def observe(self, key: Key) -> Seen | None:
@@ -79,6 +97,8 @@ class CliqueReconciler:
         if clique is None or labels.PART_OF not in clique.labels:
             self.shell.reporter.forget(kinds.CLIQUES, key)
             self.shell.liveness.forget(kinds.CLIQUES, key)
+            self.limit.forget(key)
+            self._met.pop(key, None)
             return None
         pods = cache.store(Pod).index(PODS_BY_OWNER, clique.uid)
         gang = cache.store(PodGang).get(Key(key.namespace, clique.labels.get(labels.POD_GANG, "")))
@@ -94,7 +114,7 @@ class CliqueReconciler:
         )
         return Seen(clique, pods, gang, backend, context, members, cliqueset)
 
-    def plan(self, seen: Seen) -> list[Change]:
+    async def plan(self, seen: Seen) -> list[Change]:
         """Deletions and creations. Without a gang nothing is created: the gang comes first."""
         clique, gang, backend = seen.clique, seen.gang, seen.backend
         if clique.terminating:
@@ -110,14 +130,33 @@ class CliqueReconciler:
         if backend is None or not _is_expected(clique, gang):
             return changes
         revision = seen.context.revision
-        lost = {*outdated(seen.pods, revision), *self.stranded(seen.pods, backend)}
+        lost = {*outdated(clique, seen.pods, revision), *self.stranded(seen.pods, backend)}
         kept = given_up(seen.pods, seen.members, gang, backend, seen.context)
-        plan = plan_pods(clique, seen.pods, gang=gang, revision=revision, kept=kept, outlived=lost)
+        have = sum(not pod.terminating for pod in seen.pods)
+        granted = self.limit.grant(clique, seen.cliqueset, have=have)
+        plan = plan_pods(
+            clique,
+            seen.pods,
+            gang=gang,
+            revision=revision,
+            kept=kept,
+            outlived=lost,
+            taken=self._taken_names(seen),
+            granted=granted,
+            most=MOST_AT_ONCE,
+        )
         changes += [_deletion(pod) for pod in plan.delete]
-        for new in plan.create:
+        for number, new in enumerate(plan.create, start=1):
+            if number % _GIVE_WAY_AFTER == 0:
+                await asyncio.sleep(0)
             pod = _prepared(backend, desired_pod(clique, new, revision), gang, seen.context)
             changes.append(Create(kinds.PODS, pod, strict=True))
         return changes
+
+    def _taken_names(self, seen: Seen) -> set[str]:
+        """Names that pods of somebody else have: labelled like ours, or met when one was to be created."""
+        labelled = self.shell.cache.store(Pod).index(PODS_BY_CLIQUE, str(seen.clique.key))
+        return {pod.name for pod in labelled} | self._met.get(seen.clique.key, set())
 
     def leaving(self, seen: Seen, gang: PodGang) -> list[Change] | None:
         """What to delete because the gang gets another backend; None if it does not.
@@ -148,6 +187,8 @@ class CliqueReconciler:
         if clique.terminating:
             return DONE
         now = self.shell.clock.now()
+        if (shortage := self.limit.shortage(clique.key)) is not None:
+            applied = replace(applied, failures=[*applied.failures, (Create(kinds.PODS, {}), shortage)])
         status = desired_clique_status(clique, seen.pods, now=now)
         status["lastErrors"] = _last_errors(clique, applied, timestamp(now)) or None
         reported = await self.shell.reporter.report(
@@ -164,9 +205,8 @@ class CliqueReconciler:
 
 def _is_expected(clique: PodClique, gang: PodGang) -> bool:
     """Whether the gang knows the clique as it is: a pod is made for the minimum that it is judged by."""
-    awake = clique.spec.replicas > 0
     return any(
-        group.name == clique.name and group.min_replicas == (clique.spec.minimum if awake else 0)
+        group.name == clique.name and group.min_replicas == clique.spec.needed
         for group in gang.spec.podgroups
     )
 

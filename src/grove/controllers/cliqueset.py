@@ -1,15 +1,17 @@
 """Keeps one set: decides whether it can be carried out, writes its children, tells how it stands."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
 
-from grove.admission import default, validate
+from grove.admission import default, validate, validate_limits
 from grove.api import conditions, kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
+from grove.api.config import Limits
 from grove.api.decode import decode
 from grove.api.gang import PodGang
 from grove.api.revision import effective_revision
@@ -18,25 +20,29 @@ from grove.api.topology import ClusterTopologyBinding
 from grove.backends.base import Backend, Editing, offers
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
+from grove.controllers.contests import FORGET_SECONDS, Contests
 from grove.controllers.members import pods_of
 from grove.controllers.report import Haste
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, FieldError
 from grove.meta import Condition, Key, Object, Resource, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
-from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children, waiting_edits
-from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status
+from grove.plan.children import ChildrenPlan, Observed, Settled, planning_children, waiting_edits
+from grove.plan.cliqueset_status import SetFacts, cliqueset_status
 from grove.plan.edits import decided_minima, impossible_edits, pending_sentence
 from grove.plan.gangs import topology_name
 from grove.plan.hashing import generation_hash
 from grove.plan.moves import backend_of, leaves
 from grove.plan.support import notices, outdated, unattended, unsupported
 from grove.plan.topology import levels_condition, unmet_requirements
-from grove.runtime.outcome import DONE, After, Outcome
+from grove.runtime.outcome import DONE, After, Outcome, soonest
+from grove.runtime.yielding import giving_way
 
 BY_SET = "set"
 #: How often a set looks whether the waiting pods of its moving gangs are gone.
 LEAVE_SECONDS = 0.5
+#: How often a set that still gets its children tells how far it is.
+SAY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +58,23 @@ class Verdict:
 class CliqueSetReconciler:
     """Brings the children of one set to what the set wants."""
 
-    def __init__(self, shell: Shell, *, topology_aware: bool = True) -> None:
+    def __init__(
+        self,
+        shell: Shell,
+        contests: Contests,
+        *,
+        topology_aware: bool = True,
+        pods_per_set: int = Limits().pods_per_set,
+    ) -> None:
         self.shell = shell
+        self.contests = contests
         #: Replaced by the controller's own once it is wired.
         self.barrier: Remembers = NO_BARRIER
         self._topology_aware = topology_aware
+        self._pods_per_set = pods_per_set
         self._settled: dict[Key, Settled] = {}
+        #: When each set's status was last computed.
+        self._said: dict[Key, float] = {}
         self._judged: dict[Key, tuple[tuple[str, int], Sequence[FieldError]]] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -67,17 +84,25 @@ class CliqueSetReconciler:
         if seen.cliqueset.terminating:
             return await self.release(seen.cliqueset)
         verdict = self.judge(seen)
-        plan = self.plan(seen, verdict)
+        plan = await self.plan(seen, verdict)
         if any(isinstance(change, Create) for change in plan.changes) and not (
             await self.shell.liveness.confirmed(kinds.CLIQUESETS, seen.cliqueset)
         ):
             return DONE
-        applied = await self.shell.applier.apply(plan.changes, barrier=self.barrier, key=key)
-        outcome = await self.report(seen, verdict, applied)
+        sifted = await self.contests.sift(key, plan.changes)
+        applied = await self.shell.applier.apply(sifted.changes, barrier=self.barrier, key=key)
+        self.contests.put_back(key, applied.done)
+        lately = plan.more and not applied.failures and self._said_lately(key)
+        outcome = DONE if lately else await self.report(seen, verdict, applied)
+        self.tell(seen, verdict, applied)
         applied.raise_failure()
-        if plan.more:
-            return After(0.0, "more children are to be created")
-        return After(LEAVE_SECONDS, "gangs move") if self.leaving(seen, verdict) else outcome
+        return soonest(
+            outcome,
+            After(0.0, "more children are to be created") if plan.more else DONE,
+            After(LEAVE_SECONDS, "gangs move") if self.leaving(seen, verdict) else DONE,
+            After(sifted.wait, "somebody else insists on a field") if sifted.wait is not None else DONE,
+            After(FORGET_SECONDS, "a field was contested") if self.contests.notices(key) else DONE,
+        )
 
     def observe(self, key: Key) -> Observed | None:
         cache = self.shell.cache
@@ -85,6 +110,8 @@ class CliqueSetReconciler:
         if cliqueset is None:
             self._settled.pop(key, None)
             self._judged.pop(key, None)
+            self._said.pop(key, None)
+            self.contests.forget(key)
             self.shell.reporter.forget(kinds.CLIQUESETS, key)
             self.shell.liveness.forget(kinds.CLIQUESETS, key)
             return None
@@ -113,6 +140,8 @@ class CliqueSetReconciler:
         topology = levels_condition(cliqueset, seen.topology, enabled=self._topology_aware)
         if errors := self._errors(cliqueset):
             return Verdict(None, errors, conditions.INVALID, topology)
+        if errors := list(validate_limits(cliqueset, pods_per_set=self._pods_per_set)):
+            return Verdict(None, errors, conditions.LIMIT_EXCEEDED, topology)
         if errors := unsupported(cliqueset):
             return Verdict(None, errors, conditions.UNSUPPORTED, topology)
         if errors := unmet_requirements(cliqueset, topology):
@@ -140,7 +169,7 @@ class CliqueSetReconciler:
             known = self._judged[cliqueset.key] = (version, validate(filled))
         return known[1]
 
-    def plan(self, seen: Observed, verdict: Verdict) -> ChildrenPlan:
+    async def plan(self, seen: Observed, verdict: Verdict) -> ChildrenPlan:
         """The changes to the set's children; none while it is refused: what runs goes on running."""
         if verdict.refused or verdict.backend is None:
             return ChildrenPlan((), Settled())
@@ -152,7 +181,11 @@ class CliqueSetReconciler:
             held=self.held(seen, verdict.backend.name),
             external=self.shell.scheduling.external,
         )
-        plan = plan_children(observed, self._settled.get(key, Settled()))
+        before = self._settled.get(key, Settled())
+        plan = await giving_way(planning_children(observed, before))
+        if plan.settled.fingerprint != before.fingerprint:
+            # The set itself asks for something else now: what is written for that is no repair.
+            self.contests.forget(key)
         self._settled[key] = plan.settled
         return plan
 
@@ -221,7 +254,7 @@ class CliqueSetReconciler:
         ]
 
     async def report(self, seen: Observed, verdict: Verdict, applied: Applied) -> Outcome:
-        """The set's status, then what happened as events."""
+        """The set's status, and an event if it is refused."""
         cliqueset = seen.cliqueset
         facts = SetFacts(
             seen.cliques,
@@ -232,11 +265,12 @@ class CliqueSetReconciler:
                 *notices(cliqueset),
                 *outdated(cliqueset, seen.cliques.values()),
                 *unattended(seen.gangs.values()),
+                *self.contests.notices(cliqueset.key),
             ],
             topology=verdict.topology,
             pending=self.pending_edits(seen) if not verdict.refused else None,
         )
-        status = desired_cliqueset_status(cliqueset, facts, now=self.shell.clock.now())
+        status = await giving_way(cliqueset_status(cliqueset, facts, now=self.shell.clock.now()))
         news = cliqueset.metadata.generation != cliqueset.status.observed_generation
         reported = await self.shell.reporter.report(
             kinds.CLIQUESETS,
@@ -245,17 +279,20 @@ class CliqueSetReconciler:
             barrier=self.barrier,
             haste=Haste.AT_ONCE if news and verdict.refused else Haste.WHEN_QUIET,
         )
-        self._tell(cliqueset, verdict, applied, written=reported.written)
+        self._said[cliqueset.key] = self.shell.clock.monotonic()
+        if verdict.refused and reported.written:
+            why = "; ".join(str(error) for error in verdict.refused)
+            self.shell.recorder.send(events.cliqueset_refused(cliqueset, why))
         if reported.written and facts.pending is not None and not _says(cliqueset, facts.pending):
             self.shell.recorder.send(events.edit_pending(cliqueset, facts.pending.message))
-        for gang in self.moved(seen, applied):
-            name = verdict.backend.name if verdict.backend is not None else ""
-            self.shell.recorder.send(events.backend_changed(gang, backend_of(gang), name))
         return reported.outcome
+
+    def _said_lately(self, key: Key) -> bool:
+        """Whether the status may wait: to compute it takes time for every replica that exists."""
+        return self.shell.clock.monotonic() - self._said.get(key, -math.inf) < SAY_SECONDS
 
     async def release(self, cliqueset: PodCliqueSet) -> Outcome:
         """Take our finalizer off a set that goes: its children go with it, by their owner reference."""
-        self.shell.scheduling.forget(cliqueset.uid)
         kept = [name for name in cliqueset.metadata.finalizers if name != labels.CLIQUESET_FINALIZER]
         if len(kept) < len(cliqueset.metadata.finalizers):
             version = cliqueset.metadata.resource_version
@@ -269,17 +306,21 @@ class CliqueSetReconciler:
             applied.raise_failure()
         return DONE
 
-    def _tell(self, cliqueset: PodCliqueSet, verdict: Verdict, applied: Applied, *, written: bool) -> None:
-        recorder = self.shell.recorder
-        if verdict.refused and written:
-            why = "; ".join(str(error) for error in verdict.refused)
-            recorder.send(events.cliqueset_refused(cliqueset, why))
+    def tell(self, seen: Observed, verdict: Verdict, applied: Applied) -> None:
+        """What happened to the children, as events."""
+        cliqueset, recorder = seen.cliqueset, self.shell.recorder
         if created := _counted(applied, Create):
             recorder.send(events.children_written(cliqueset, f"created {created}"))
         if removed := _counted(applied, Delete):
             recorder.send(events.children_removed(cliqueset, f"removed {removed}"))
+        repaired = any(isinstance(change, Patch) for change in applied.done)
+        for notice in self.contests.notices(cliqueset.key) if repaired else ():
+            recorder.send(events.field_contested(cliqueset, str(notice)))
         if applied.refusals:
             recorder.send(events.children_failed(cliqueset, failures_text(applied.refusals)))
+        for gang in self.moved(seen, applied):
+            name = verdict.backend.name if verdict.backend is not None else ""
+            recorder.send(events.backend_changed(gang, backend_of(gang), name))
 
 
 def _says(cliqueset: PodCliqueSet, condition: Condition) -> bool:

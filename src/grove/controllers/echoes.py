@@ -20,6 +20,8 @@ class Echoes:
         self._under_way: dict[_Target, int] = {}
         #: The version that the last answered write gave it, until it is seen.
         self._answered: dict[_Target, str] = {}
+        #: Objects that went while a write was under way: its answer will never be seen.
+        self._gone: set[_Target] = set()
         #: Versions that came before the answer that would explain them, and what to do if none does.
         self._unexplained: dict[_Target, dict[str, Callable[[], None]]] = {}
 
@@ -37,6 +39,9 @@ class Echoes:
         self._under_way[target] -= 1
         if not self._under_way[target]:
             del self._under_way[target]
+            if target in self._gone:
+                self._gone.discard(target)
+                self._answered.pop(target, None)
             for look in self._unexplained.pop(target, {}).values():
                 look()
 
@@ -53,4 +58,7 @@ class Echoes:
 
     def gone(self, resource: Resource, key: Key) -> None:
         """The object is gone, and nothing of it will be seen any more."""
-        self._answered.pop((resource, key), None)
+        target = (resource, key)
+        self._answered.pop(target, None)
+        if target in self._under_way:
+            self._gone.add(target)

@@ -37,6 +37,10 @@ def children_failed(cliqueset: PodCliqueSet, why: str) -> Event:
     return Event(WARNING, "SyncFailed", why, _about(kinds.CLIQUESETS, cliqueset))
 
 
+def field_contested(cliqueset: PodCliqueSet, which: str) -> Event:
+    return Event(WARNING, "FieldContested", which, _about(kinds.CLIQUESETS, cliqueset))
+
+
 def pods_failed(clique: PodClique, why: str) -> Event:
     return Event(WARNING, "PodCreateFailed", why, _about(kinds.CLIQUES, clique))
 
@@ -58,7 +62,8 @@ def started_anew(gang: PodGang, why: str) -> Event:
 
 
 def gave_back(gang: PodGang, why: str) -> Event:
-    return Event(WARNING, "GaveBack", why, _about(kinds.GANGS, gang))
+    message = f"{why}; its pods are deleted and the gang is started anew"
+    return Event(WARNING, "GaveBack", message, _about(kinds.GANGS, gang))
 
 
 def gates_stay_closed(gang: PodGang, why: str) -> Event:

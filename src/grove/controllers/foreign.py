@@ -61,17 +61,18 @@ class ForeignGangs:
             known = self._known.get(pod.uid)
             if known is None or known[0] != judged:
                 change, said = await self._judge(gang, pod, indexes.get(pod.name), backend, context)
-                known = self._known[pod.uid] = (judged, said)
+                known = (judged, said)
+                if pod.key in self._shell.cache.store(Pod):
+                    self._known[pod.uid] = known
                 changes += [change] if change is not None else []
             troubles += known[1]
         applied = await self._shell.applier.apply(changes, barrier=barrier, key=gang.key)
         applied.raise_failure()
         return tuple(troubles)
 
-    def forget(self, pods: Sequence[Pod]) -> None:
-        """The gang is gone."""
-        for pod in pods:
-            self._known.pop(pod.uid, None)
+    def forget(self, uid: str) -> None:
+        """A pod is gone."""
+        self._known.pop(uid, None)
 
     async def _judge(
         self, gang: PodGang, pod: Pod, index: str | None, backend: Backend, context: Context

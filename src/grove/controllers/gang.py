@@ -132,9 +132,9 @@ class GangReconciler:
         self.shell.reporter.forget(kinds.GANGS, key)
         self.shell.liveness.forget(kinds.GANGS, key)
         self.shell.preemptions.forget(key)
+        self.partial.forget(key)
         if gang is not None:
             self.shell.story.forget(gang.uid)
-            self.partial.forget(gang.uid)
 
     async def write(self, found: Forward, key: Key) -> GroveError | None:
         """Put the objects in place; what failed. Pods are replaced before their object is whole again."""

@@ -6,6 +6,7 @@ gangs whose backend has a process of its own: that process writes no pods.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from grove.api import conditions, kinds, labels
 from grove.api.gang import PodGang
@@ -22,6 +23,9 @@ from grove.meta import Manifest, find_condition
 from grove.plan.changes import Change, JsonPatch
 from grove.plan.gates import Opening, gates_of, opening, releasable
 from grove.runtime.outcome import DONE, After, Outcome
+
+#: How often a gang that steps back looks whether it still must.
+ASK_SECONDS: Final = 2.0
 
 
 class GangGates:
@@ -74,17 +78,20 @@ class GangGates:
 
     def held(self, seen: Seen) -> After | None:
         """For how long a preempted gang steps back; None for a gang that need not."""
-        key = seen.gang.key
-        if key not in self.shell.preemptions or not any(pod.spec.scheduling_gates for pod in seen.members):
+        key, preemptions = seen.gang.key, self.shell.preemptions
+        if preemptions.left(key, awaited=True) <= 0 or not any(
+            pod.spec.scheduling_gates for pod in seen.members
+        ):
             return None
         urgent = self._more_urgent(seen)
-        left = self.shell.preemptions.left(key, awaited=urgent is not None)
+        left = preemptions.left(key, awaited=urgent is not None)
         if left <= 0:
             return None
         waits = (
             f"until gang {urgent.key}, which has a higher priority, is placed" if urgent else "for a moment"
         )
-        return After(left, f"the gang was preempted and waits {waits}")
+        # Nobody tells us when the other one is placed.
+        return After(min(left, ASK_SECONDS), f"the gang was preempted and waits {waits}")
 
     def _more_urgent(self, seen: Seen) -> PodGang | None:
         """A gang of the same backend with a higher priority that may be placed and is not."""

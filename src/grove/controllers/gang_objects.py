@@ -69,6 +69,10 @@ class _Objects:
         if there is not None and (there.terminating or repair.of_an_earlier(there, gang)):
             self.leaving.append(f"{resource.kind} {name}")
             return
+        if there is not None and not self._seen.running and repair.is_remade(there, gang):
+            # A scheduler may have forgotten with the first one which pods belong to it.
+            self.leaving.append(f"{resource.kind} {name}")
+            return
         differing = manifest if there is None else repair.differing(manifest, there)
         if not differing:
             return

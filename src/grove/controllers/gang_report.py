@@ -14,6 +14,7 @@ from grove.controllers import events
 from grove.controllers.apply import Applied, Remembers
 from grove.controllers.gang_view import Forward, Seen, Told
 from grove.controllers.gang_words import (
+    beyond_limit,
     extra_conditions,
     reason_of,
     scaled_below_minimum,
@@ -63,7 +64,7 @@ class GangReport:
             initialized=listed,
             scheduled=reading.verdict is Verdict.SCHEDULED,
             reason=reading.reason,
-            message=reading.message,
+            message=" ".join([reading.message, *beyond_limit(seen.cliques)]),
             placement_score=reading.placement_score,
             extra=(
                 *extra_conditions(forward.translation.losses, failure),

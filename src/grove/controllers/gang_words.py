@@ -7,6 +7,7 @@ from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.backends.base import Capability, Fidelity, Loss, Reading
 from grove.controllers.apply import OwnershipConflict
+from grove.controllers.limits import PodLimitReached
 from grove.errors import GroveError, Terminal, Waiting
 from grove.meta import Condition
 
@@ -53,6 +54,16 @@ def stray_pods(pods: Sequence[str]) -> list[Condition]:
 
 
 _MOST_NAMES = 5
+
+
+def beyond_limit(cliques: Sequence[PodClique]) -> list[str]:
+    """What keeps a gang from growing: a clique that wants more pods than its set may have."""
+    return [
+        f"Clique {clique.name}: {error.description}."
+        for clique in cliques
+        for error in clique.status.last_errors
+        if error.code == PodLimitReached.code
+    ]
 
 
 def reason_of(failure: GroveError) -> str:

@@ -14,6 +14,7 @@ from grove.plan.foreign import is_foreign
 from grove.runtime.cache import Cache
 
 PODS_BY_GANG: Final = "gang"
+PODS_BY_CLIQUE: Final = "clique"
 PODS_BY_OWNER: Final = "owner"
 
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from grove.api import conditions, kinds, labels
 from grove.api.gang import PodGang
@@ -15,12 +16,21 @@ from grove.controllers.gang_view import Forward, Seen
 from grove.controllers.members import pods_of
 from grove.controllers.shell import Shell
 from grove.controllers.standstill import PARTIAL_SECONDS, RESERVED_SECONDS, Standstill
-from grove.meta import find_condition
+from grove.meta import Key, find_condition
 from grove.plan.changes import Change, Delete
 from grove.plan.foreign import is_foreign
 from grove.runtime.outcome import DONE, After, Outcome
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A gang that holds a part of its nodes: for how long it may, which pods it then gives up, and why."""
+
+    left: float
+    pods: Sequence[Pod]
+    why: str = ""
 
 
 class PartialGangs:
@@ -29,32 +39,35 @@ class PartialGangs:
     def __init__(self, shell: Shell) -> None:
         self.shell = shell
         self._standstill = Standstill(shell.clock)
+        #: By gang, the revision for which its scheduler has held places.
+        self._reservations: dict[Key, str] = {}
 
-    def forget(self, uid: str) -> None:
-        """The gang is gone."""
-        self._standstill.forget(uid)
+    def forget(self, gang: Key) -> None:
+        """The gang is gone, or goes on."""
+        self._standstill.forget(gang)
+        self._reservations.pop(gang, None)
 
     async def give_back(self, seen: Seen, forward: Forward, barrier: Remembers) -> Outcome:
         """Delete what holds nodes of a gang that stands still; answers with when to look again."""
         if is_foreign(seen.gang) or seen.backend is None or was_placed(seen.gang, seen.context):
-            self._standstill.forget(seen.gang.uid)
+            self.forget(seen.gang.key)
             return DONE
-        left, pods, why = self._stuck(seen, seen.backend, forward)
-        if not pods:
-            self._standstill.forget(seen.gang.uid)
+        stuck = self._stuck(seen, seen.backend, forward)
+        if stuck is None:
+            self._standstill.forget(seen.gang.key)
             return DONE
-        if left > 0:
-            return After(left, "a part of the gang is on nodes")
-        self._standstill.forget(seen.gang.uid)
-        changes: list[Change] = [Delete(kinds.PODS, pod.key, pod.uid) for pod in pods]
+        if stuck.left > 0:
+            return After(stuck.left, "a part of the gang is on nodes")
+        self.forget(seen.gang.key)
+        changes: list[Change] = [Delete(kinds.PODS, pod.key, pod.uid) for pod in stuck.pods]
         applied = await self.shell.applier.apply(changes, barrier=barrier, key=seen.gang.key)
-        log.info("gang gives its nodes back", extra={"gang": str(seen.gang.key), "why": why})
-        self.shell.recorder.send(events.gave_back(seen.gang, why))
+        log.info("gang gives its nodes back", extra={"gang": str(seen.gang.key), "why": stuck.why})
+        self.shell.recorder.send(events.gave_back(seen.gang, stuck.why))
         applied.raise_failure()
         return DONE
 
-    def _stuck(self, seen: Seen, backend: Backend, forward: Forward) -> tuple[float, Sequence[Pod], str]:
-        """For how long a gang may still hold a part, which pods it gives up then, and why."""
+    def _stuck(self, seen: Seen, backend: Backend, forward: Forward) -> Stuck | None:
+        """For how long a gang may still hold a part of its nodes; None for one that does not."""
         found = progress(seen.gang, seen.members)
         living = [pod for pod in seen.members if pod.active]
         bound = [pod for pod in living if pod.bound]
@@ -63,31 +76,38 @@ class PartialGangs:
             for loss in forward.translation.losses
         )
         if bound and not found.complete and guaranteed:
-            left = self._standstill.left(seen.gang.uid, (len(bound), seen.context.revision), PARTIAL_SECONDS)
-            why = (
-                f"{found.sentence}, and nothing changed for {PARTIAL_SECONDS:g} seconds; "
-                "its pods are deleted and the gang is started anew"
+            left = self._standstill.left(seen.gang.key, (len(bound), seen.context.revision), PARTIAL_SECONDS)
+            return Stuck(
+                left, bound, f"{found.sentence}, and nothing changed for {PARTIAL_SECONDS:g} seconds"
             )
-            return left, bound, why
-        held = backend.reserved(seen.gang, seen.pods, seen.context) if offers(backend, Reserving) else 0
-        if not held or held >= seen.gang.minimum or bound:
-            return 0.0, (), ""
-        left = self._standstill.left(seen.gang.uid, (held, seen.context.revision), RESERVED_SECONDS)
-        senior = self._senior(seen, backend) if left <= 0 else None
-        if left <= 0 and senior is None:
-            return RESERVED_SECONDS, living, ""
-        why = (
-            f"the scheduler holds {held} of {seen.gang.minimum} places for it and also a part of gang "
-            f"{senior.key if senior else ''}, which goes first; "
-            "its pods are deleted and the gang is started anew"
-        )
-        return left, living, why
+        if bound or not offers(backend, Reserving):
+            return None
+        return self._reserved(seen, backend, living)
 
-    def _senior(self, seen: Seen, backend: Backend) -> PodGang | None:
+    def _reserved(self, seen: Seen, backend: Reserving, living: Sequence[Pod]) -> Stuck | None:
+        """The same for a gang of which no pod is on a node yet, but for which places are held."""
+        gang, revision = seen.gang, seen.context.revision
+        held = backend.reserved(gang, seen.pods, seen.context)
+        if held:
+            self._reservations[gang.key] = revision
+        elif self._reservations.get(gang.key) != revision:
+            return None
+        if held >= gang.minimum:
+            return None
+        left = self._standstill.left(gang.key, (held, revision), RESERVED_SECONDS)
+        if not held:
+            return Stuck(left, living, "the places that the scheduler held for it are gone")
+        senior = self._senior(seen) if left <= 0 else None
+        if left <= 0 and senior is None:
+            return Stuck(RESERVED_SECONDS, living)
+        other = f" and also a part for gang {senior.key}, which goes first" if senior else ""
+        return Stuck(left, living, f"the scheduler holds {held} of {gang.minimum} places for it{other}")
+
+    def _senior(self, seen: Seen) -> PodGang | None:
         """An older or more urgent gang for which places are held that are not enough."""
-        ours = _rank(seen.gang, seen.members)
+        ours, backend = _rank(seen.gang, seen.members), seen.backend
         for gang in self.shell.cache.store(PodGang):
-            if gang.labels.get(labels.SCHEDULER_BACKEND) != backend.name or gang.key == seen.gang.key:
+            if backend is None or gang.labels.get(labels.SCHEDULER_BACKEND) != backend.name:
                 continue
             scheduled = find_condition(gang.status.conditions, conditions.SCHEDULED)
             if gang.terminating or (scheduled is not None and scheduled.is_true):

@@ -41,10 +41,10 @@ class Preemptions:
         pod = new or old
         if pod is None or not (gang := pod.labels.get(labels.POD_GANG)):
             return
-        condition = pod.condition(conditions.DISRUPTION_TARGET)
-        if condition is None or not condition.is_true or "reempt" not in condition.reason:
+        if not _says_so(pod):
             return
-        if old is not None and new is not None and old.condition(conditions.DISRUPTION_TARGET) == condition:
+        if old is not None and new is not old and _says_so(old) and (new is None or _says_so(new)):
+            # Noted when it was first said.
             return
         self._note(Key(pod.namespace, gang))
 
@@ -68,9 +68,11 @@ class Preemptions:
         """The gang is gone."""
         self._preempted.pop(gang, None)
 
-    def __contains__(self, gang: Key) -> bool:
-        return gang in self._preempted
-
     @staticmethod
     def _most(known: _Preempted) -> float:
         return min(LONGEST_SECONDS, MOST_SECONDS * 2.0 ** min(known.again, 10))
+
+
+def _says_so(pod: Pod) -> bool:
+    condition = pod.condition(conditions.DISRUPTION_TARGET)
+    return condition is not None and condition.is_true and "reempt" in condition.reason

@@ -36,6 +36,12 @@ def is_ours(there: Foreign, gang: PodGang) -> bool:
     return there.owner.uid == gang.uid
 
 
+def is_remade(there: Foreign, gang: PodGang) -> bool:
+    """Whether somebody deleted a scheduler's object of the gang and created it again by hand."""
+    owned = there.owner is not None and there.owner.uid == gang.uid
+    return owned and labels.MANAGER not in there.applied
+
+
 def of_an_earlier(there: Foreign, gang: PodGang) -> bool:
     """Whether a scheduler's object belongs to an earlier gang of the same name, with which it goes."""
     owner = there.owner

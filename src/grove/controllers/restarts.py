@@ -17,6 +17,7 @@ from grove.api.pod import Pod
 from grove.api.revision import restarts, revision_of
 from grove.backends.base import Backend, Context, StartingOnce, offers
 from grove.plan.changes import Patch
+from grove.plan.foreign import is_foreign
 from grove.plan.gangs import podgroup_manifest
 from grove.plan.gates import listed, reference_count
 
@@ -43,6 +44,9 @@ def restart_of(
     now: datetime,
 ) -> Restart | None:
     """Whether the present start of a gang is used up; `leaving` are objects of it that are being deleted."""
+    if is_foreign(gang):
+        # Its pods are not ours to make anew.
+        return None
     members = [pod for pod in pods if labels.POD_CLIQUE in pod.labels]
     standing = [pod for pod in members if _stands(pod)]
     if not reference_count(gang) or any(pod.bound for pod in standing):
@@ -51,7 +55,8 @@ def restart_of(
     if used or _was_placed(gang):
         return Restart(0.0, "all of its placed pods are gone")
     if leaving:
-        return Restart(0.0, f"{', '.join(leaving)} is being deleted")
+        verb = "is" if len(leaving) == 1 else "are"
+        return Restart(0.0, f"{', '.join(leaving)} {verb} being deleted")
     is_listed = listed(gang)
     if not offers(backend, StartingOnce) or sum(map(is_listed, standing)) == reference_count(gang):
         return None

@@ -91,7 +91,10 @@ class Scheduling:
         if known is not None and known[0] == version:
             return known[1]
         selection = self.registry.select(cliqueset)
-        self._selections[cliqueset.uid] = (version, selection)
+        there = self._cache.store(PodCliqueSet).get(cliqueset.key)
+        if there is not None and there.uid == cliqueset.uid:
+            # Of one that is gone meanwhile nobody would tell us to forget it again.
+            self._selections[cliqueset.uid] = (version, selection)
         name = selection.backend.name if selection.backend is not None else "none"
         self._counter.labels(name, selection.source).inc()
         return selection
@@ -163,8 +166,8 @@ class Scheduling:
     def in_place(self, gang: PodGang, manifests: Sequence[Manifest], *, running: bool) -> bool:
         """Whether every translated object exists and is the gang's.
 
-        One that is being deleted, or goes with an earlier gang, does as long as pods of the gang are on nodes:
-        it lasts as long as they do, and their replacements belong to it too.
+        One that is being deleted, or goes with an earlier gang, does as long as pods of the gang are on
+        nodes: it lasts as long as they do, and their replacements belong to it too.
         """
         for manifest in manifests:
             item = self.object(manifest)

@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
+from grove.meta import Key
 from grove.runtime.clock import Clock
 from grove.runtime.outcome import remaining
 
@@ -29,16 +30,16 @@ class Standstill:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._still: dict[str, _Still] = {}
+        self._still: dict[Key, _Still] = {}
 
-    def left(self, uid: str, what: Hashable, seconds: float) -> float:
+    def left(self, gang: Key, what: Hashable, seconds: float) -> float:
         """For how many seconds more a gang may stay as it is; 0 when they have passed."""
         now = self._clock.monotonic()
-        known = self._still.get(uid)
+        known = self._still.get(gang)
         if known is None or known.what != what:
-            known = self._still[uid] = _Still(what, now)
+            known = self._still[gang] = _Still(what, now)
         return remaining(known.since + seconds, now)
 
-    def forget(self, uid: str) -> None:
+    def forget(self, gang: Key) -> None:
         """The gang moves on, or is gone."""
-        self._still.pop(uid, None)
+        self._still.pop(gang, None)

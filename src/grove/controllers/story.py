@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from grove.api import labels
 from grove.api.gang import PodGang
+from grove.runtime.cache import Cache
 from grove.runtime.metrics import Metrics
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
@@ -12,7 +13,8 @@ _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
 class Story:
     """Observes milestones once per gang and operator process."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, cache: Cache) -> None:
+        self._cache = cache
         self._seconds = metrics.histogram(
             "grove_gang_milestone_seconds",
             "Seconds from a gang's creation to a milestone.",
@@ -46,6 +48,10 @@ class Story:
         self._told.pop(uid, None)
 
     def _milestone(self, gang: PodGang, milestone: str, now: datetime) -> None:
+        there = self._cache.store(PodGang).get(gang.key)
+        if there is None or there.uid != gang.uid:
+            # Gone meanwhile, and nobody would tell us to forget it again.
+            return
         told = self._told.setdefault(gang.uid, set())
         if milestone in told or not gang.metadata.creation_timestamp:
             return

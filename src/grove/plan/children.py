@@ -1,13 +1,12 @@
 """The children of a set: every service, gang and clique that should exist, against those that do. Pure.
 
 A set of thousands of replicas is looked at often and changes rarely: what was found in order under the same
-fingerprint of the set is not built or compared again until it changes itself (`settled`).
+fingerprint of the set is not built or compared again until it changes itself (`settled`). What a child is for
+is read from its name, so that nothing is built or remembered for children that do not exist yet.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import count
-from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -21,9 +20,11 @@ from grove.api.topology import ClusterTopologyBinding
 from grove.meta import Manifest, Object, Resource
 from grove.plan.changes import Change, Create, Delete, Patch, difference, replacing, without_absent
 from grove.plan.cliques import desired_clique
-from grove.plan.edits import MINIMUM, differing_fields, held_edits, is_as_placed
+from grove.plan.edits import MINIMUM, differing_fields, has_shape, held_edits, is_as_placed, shape_of
 from grove.plan.gangs import desired_gang
+from grove.plan.mirroring import outdated
 from grove.plan.satellites import desired_service
+from grove.plan.slices import LOOKUP, OBJECT, Pace, Work, at_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,32 +60,29 @@ class Observed:
 
 
 class Place(NamedTuple):
-    """What the child of some name is for; `order` is the order in which children are written."""
+    """What the child of some name is for."""
 
-    order: int
     resource: Resource
     replica: int
     #: The role of a clique; None for what a replica has only once.
     template: PodCliqueTemplate | None = None
 
 
-Places = Mapping[Resource, Mapping[str, Place]]
 Children = Mapping[Resource, Mapping[str, Object]]
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Which children were found in order, as they were, while the set looked like `fingerprint`.
-
-    `places` are the children that such a set has: with thousands of them, worth remembering.
-    """
+    """Which children were found in order, as they were, while the set looked like `fingerprint`."""
 
     fingerprint: object = None
-    places: Places = field(default_factory=dict)
     children: Children = field(default_factory=dict)
+    #: Every child of the replicas below this one was there and in order.
+    whole: int = 0
 
 
-#: How many children are created in one go: what is planned is held in memory until it is written.
+#: How many children are created in one go, and as many mended and removed: what is planned is held in memory
+#: until it is written.
 MOST_AT_ONCE = 300
 
 
@@ -92,41 +90,146 @@ MOST_AT_ONCE = 300
 class ChildrenPlan:
     changes: tuple[Change, ...]
     settled: Settled
-    #: Whether children are still missing that the next look will create.
+    #: Whether there is more to create, mend or remove than was planned; the next look will.
     more: bool = False
 
 
-def plan_children(seen: Observed, settled: Settled) -> ChildrenPlan:
-    """What to create, mend and remove so that the set has exactly its children."""
+def plan_children(seen: Observed, settled: Settled, *, most: int = MOST_AT_ONCE) -> ChildrenPlan:
+    """What to create, mend and remove so that the set has exactly its children; at most so many of each."""
+    return at_once(planning_children(seen, settled, most=most))
+
+
+def planning_children(seen: Observed, settled: Settled, *, most: int = MOST_AT_ONCE) -> Work[ChildrenPlan]:
+    """The same as work that pauses. Neither its time nor its memory grows with what does not exist yet."""
     fingerprint = _fingerprint(seen)
     if settled.fingerprint != fingerprint:
-        settled = Settled(fingerprint, _places(seen.cliqueset))
-    missing: list[Place] = []
-    mended: list[Change] = []
-    removed: list[Change] = []
-    children: dict[Resource, Mapping[str, Object]] = {}
-    for resource, places in settled.places.items():
-        existing = seen.existing(resource)
-        absent = places.keys() - existing.keys() - seen.taken.get(resource, frozenset())
-        missing += [places[name] for name in absent]
-        known, orderly = settled.children.get(resource, {}), dict(existing)
+        settled = Settled(fingerprint)
+    look = _Look(seen, settled, most)
+    # Gangs come first among what is removed, so that nothing places what goes.
+    for resource in (kinds.GANGS, kinds.CLIQUES, kinds.SERVICES):
+        yield from look.compare(resource)
+    created = yield from look.create()
+    return ChildrenPlan(
+        (*created, *look.mended, *look.removed),
+        Settled(fingerprint, look.children, look.whole),
+        more=look.more,
+    )
+
+
+class _Look:
+    """One comparison of a set with its children."""
+
+    def __init__(self, seen: Observed, settled: Settled, most: int) -> None:
+        self.mended: list[Change] = []
+        self.removed: list[Change] = []
+        self.children: dict[Resource, Mapping[str, Object]] = {}
+        self.more = False
+        replicas = seen.cliqueset.spec.replicas
+        #: The lowest replica of which a child is missing or not in order.
+        self.whole = replicas
+        self._seen = seen
+        self._settled = settled
+        self._most = most
+        self._pace = Pace()
+        self._roles = {template.name: template for template in seen.cliqueset.standalone_cliques}
+        self._missing = replicas * (len(self._roles) + 2)
+
+    def compare(self, resource: Resource) -> Work[None]:
+        """Sort out the existing children of one kind; one that was in order before costs a lookup."""
+        existing = self._seen.existing(resource)
+        known, orderly = self._settled.children.get(resource, {}), dict(existing)
+        for name in known.keys() - existing.keys():
+            self._broken(self._place(resource, name))
         for name, child in existing.items():
+            if self._pace.spent(LOOKUP):
+                yield
             old = known.get(name)
             if old is child or (old is not None and _unchanged(old, child)):
+                self._missing -= 1
                 continue
-            change = _change(seen, resource, child, places.get(name))
-            if change is not None:
-                (removed if isinstance(change, Delete) else mended).append(change)
-            if change is not None or child.terminating:
+            place = self._place(resource, name)
+            if place is not None:
+                self._missing -= 1
+            if not self._in_order(resource, child, place):
+                self._broken(place)
                 del orderly[name]
-        children[resource] = orderly
-    first = sorted(missing, key=attrgetter("order"))[:MOST_AT_ONCE]
-    created = [_create(seen, place) for place in first]
-    return ChildrenPlan(
-        (*created, *mended, *removed),
-        Settled(fingerprint, settled.places, children),
-        more=len(first) < len(missing),
-    )
+            if self._pace.spent(OBJECT):
+                yield
+        self.children[resource] = orderly
+
+    def create(self) -> Work[list[Change]]:
+        """The first children that are missing, replica by replica, so that the first ones can start."""
+        created: list[Change] = []
+        cliqueset = self._seen.cliqueset
+        for replica in range(min(self.whole, self._settled.whole), cliqueset.spec.replicas):
+            if not self._missing:
+                break
+            if self._pace.spent(LOOKUP):
+                yield
+            for name, place in _children(cliqueset, replica, self._roles):
+                if name in self._seen.existing(place.resource):
+                    continue
+                self._broken(place)
+                if name in self._seen.taken.get(place.resource, ()):
+                    # It is free once that child of an earlier set is gone, whose going wakes the set.
+                    continue
+                if len(created) == self._most:
+                    self.more = True
+                    return created
+                self._missing -= 1
+                created.append(Create(place.resource, without_absent(_desired(self._seen, place))))
+                if self._pace.spent(OBJECT):
+                    yield
+        return created
+
+    def _in_order(self, resource: Resource, child: Object, place: Place | None) -> bool:
+        """Whether a child is as it should be; if not, what it needs is planned, unless that is too much."""
+        if child.terminating:
+            # The name is free again once it is gone, and its going wakes the set.
+            return False
+        planned = self.removed if place is None else self.mended
+        if len(planned) >= self._most:
+            self.more = True
+            return False
+        if place is None:
+            owner = child.owner
+            if owner is not None and owner.uid == self._seen.cliqueset.uid:
+                planned.append(Delete(resource, child.key, child.uid))
+            return False
+        patch = _mend(_desired(self._seen, place), child)
+        if patch:
+            version = child.metadata.resource_version
+            planned.append(Patch(resource, child.key, patch, resource_version=version))
+        return not patch
+
+    def _broken(self, place: Place | None) -> None:
+        if place is not None:
+            self.whole = min(self.whole, place.replica)
+
+    def _place(self, resource: Resource, name: str) -> Place | None:
+        """What a child of this name is for; None when the set has no such child."""
+        cliqueset = self._seen.cliqueset
+        replica = names.set_replica(cliqueset.name, name)
+        if replica is None or replica >= cliqueset.spec.replicas:
+            return None
+        if resource != kinds.CLIQUES:
+            # Gangs and services have the same name.
+            return Place(resource, replica) if name == names.base_gang(cliqueset.name, replica) else None
+        role = name[len(names.base_gang(cliqueset.name, replica)) + 1 :]
+        template = self._roles.get(role)
+        if template is None or name != names.clique(cliqueset.name, replica, role):
+            return None
+        return Place(resource, replica, template)
+
+
+def _children(
+    cliqueset: PodCliqueSet, replica: int, roles: Mapping[str, PodCliqueTemplate]
+) -> Iterator[tuple[str, Place]]:
+    """The children of one replica, in the order in which they are written."""
+    yield names.service(cliqueset.name, replica), Place(kinds.SERVICES, replica)
+    yield names.base_gang(cliqueset.name, replica), Place(kinds.GANGS, replica)
+    for role, template in roles.items():
+        yield names.clique(cliqueset.name, replica, role), Place(kinds.CLIQUES, replica, template)
 
 
 def _unchanged(old: Object, new: Object) -> bool:
@@ -144,25 +247,6 @@ def _unchanged(old: Object, new: Object) -> bool:
     )
 
 
-def _create(seen: Observed, place: Place) -> Create:
-    return Create(place.resource, without_absent(_desired(seen, place)))
-
-
-def _change(seen: Observed, resource: Resource, child: Object, place: Place | None) -> Patch | Delete | None:
-    """What an existing child needs that was not in order when it was last looked at."""
-    if child.terminating:
-        # The name is free again once it is gone, and its going wakes the set.
-        return None
-    if place is None:
-        owner = child.owner
-        ours = owner is not None and owner.uid == seen.cliqueset.uid
-        return Delete(resource, child.key, child.uid) if ours else None
-    patch = _mend(_desired(seen, place), child)
-    if not patch:
-        return None
-    return Patch(resource, child.key, patch, resource_version=child.metadata.resource_version)
-
-
 def _fingerprint(seen: Observed) -> object:
     """Everything that the desired children depend on besides themselves."""
     cliqueset, topology = seen.cliqueset, seen.topology
@@ -178,27 +262,6 @@ def _fingerprint(seen: Observed) -> object:
         frozenset(name for name, clique in seen.cliques.items() if clique.spec.replicas == 0),
         (topology.uid, topology.metadata.generation) if topology is not None else None,
     )
-
-
-def _places(cliqueset: PodCliqueSet) -> Places:
-    """Every child by name: gangs come first among what is removed, so that nothing places what goes."""
-    places: dict[Resource, dict[str, Place]] = {kinds.GANGS: {}, kinds.CLIQUES: {}, kinds.SERVICES: {}}
-    order = count()
-    for name, resource, replica, template in _children(cliqueset):
-        places[resource][name] = Place(next(order), resource, replica, template)
-    return places
-
-
-def _children(
-    cliqueset: PodCliqueSet,
-) -> Iterator[tuple[str, Resource, int, PodCliqueTemplate | None]]:
-    """Replica by replica, so that the first ones can start while the last are still being written."""
-    templates = cliqueset.standalone_cliques
-    for replica in range(cliqueset.spec.replicas):
-        yield names.service(cliqueset.name, replica), kinds.SERVICES, replica, None
-        yield names.base_gang(cliqueset.name, replica), kinds.GANGS, replica, None
-        for template in templates:
-            yield names.clique(cliqueset.name, replica, template.name), kinds.CLIQUES, replica, template
 
 
 def _desired(seen: Observed, place: Place) -> Manifest:
@@ -258,14 +321,15 @@ def _waits(seen: Observed, desired: Manifest, gang: PodGang) -> bool:
 def waiting_edits(seen: Observed) -> dict[str, list[str]]:
     """The edited fields that wait, by gang, because pods of the gang are on nodes."""
     found: dict[str, list[str]] = {}
-    wanted = _edited_gang(seen, 0) if seen.placed else {}
+    shape = shape_of(_edited_gang(seen, 0)) if seen.placed else ()
     for name, editable in seen.placed.items():
         replica = names.set_replica(seen.cliqueset.name, name)
-        if replica is None or replica >= seen.cliqueset.spec.replicas:
+        gone = replica is None or replica >= seen.cliqueset.spec.replicas
+        if replica is None or gone or has_shape(seen.gangs[name], shape):
             continue
-        gang = seen.gangs[name]
-        if differing_fields(wanted, gang, editable) and _waits(seen, _edited_gang(seen, replica), gang):
-            found[name] = differing_fields(_edited_gang(seen, replica), gang, editable)
+        gang, desired = seen.gangs[name], _edited_gang(seen, replica)
+        if _waits(seen, desired, gang):
+            found[name] = differing_fields(desired, gang, editable)
     return found
 
 
@@ -296,10 +360,7 @@ def _mend(desired: Manifest, observed: Object) -> Manifest:
         referenced = {group.name: group.pod_references for group in observed.spec.podgroups}
         for group in desired["spec"]["podgroups"]:
             group["podReferences"] = [msgspec.to_builtins(ref) for ref in referenced.get(group["name"], ())]
-    for field_name in ("labels", "annotations"):
-        kept = getattr(observed, field_name)
-        gone = {key: None for key in kept if key not in desired["metadata"].get(field_name, {})}
-        gone = {key: None for key in gone if not _foreign(key) or (key == labels.INCARNATION and moved)}
+    for field_name, gone in outdated(desired, observed, moved=moved).items():
         desired["metadata"].setdefault(field_name, {}).update(gone)
     owned = {"metadata": _metadata(desired), "spec": desired["spec"]}
     if not observed.metadata.owner_references:
@@ -317,9 +378,3 @@ def _scaled_by_template(desired: Manifest, clique: PodClique) -> bool:
 
 def _metadata(desired: Manifest) -> Manifest:
     return {key: desired["metadata"][key] for key in ("labels", "annotations") if key in desired["metadata"]}
-
-
-def _foreign(key: str) -> bool:
-    """Keys that Kubernetes, kubectl or another controller keeps on our objects for itself."""
-    domain = key.partition("/")[0] if "/" in key else ""
-    return key == labels.INCARNATION or (domain.endswith("kubernetes.io") and domain != "app.kubernetes.io")

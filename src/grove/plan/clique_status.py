@@ -33,12 +33,12 @@ def desired_clique_status(clique: PodClique, pods: Sequence[Pod], *, now: dateti
 
 
 def _scheduled(clique: PodClique, scheduled: int) -> Condition:
-    enough = scheduled >= clique.spec.minimum
+    enough = scheduled >= clique.spec.needed
     return Condition(
         type=conditions.CLIQUE_SCHEDULED,
         status="True" if enough else "False",
         reason=conditions.SUFFICIENT_SCHEDULED_PODS if enough else conditions.INSUFFICIENT_SCHEDULED_PODS,
-        message=f"{scheduled} of at least {clique.spec.minimum} pods are placed on a node",
+        message=f"{scheduled} of at least {clique.spec.needed} pods are placed on a node",
     )
 
 
@@ -47,7 +47,7 @@ def _breached(clique: PodClique, pods: Sequence[Pod], scheduled: int) -> Conditi
 
     A pod that is still starting for the first time counts as working: start-up is not a failure.
     """
-    minimum = clique.spec.minimum
+    minimum = clique.spec.needed
     broken = sum(_broken(pod) for pod in pods if pod.bound)
     working = scheduled - broken
     if scheduled < minimum:

@@ -4,6 +4,7 @@ from grove.api import kinds, labels, names
 from grove.api.cliqueset import PodCliqueSet, PodCliqueTemplate
 from grove.meta import Manifest, owner_reference
 from grove.plan.hashing import template_hash
+from grove.plan.mirroring import record
 
 
 def desired_clique(
@@ -23,6 +24,7 @@ def desired_clique(
     name = names.clique(cliqueset.name, replica, template.name)
     spec = template.spec
     autoscaling = spec.auto_scaling_config
+    annotations = {key: value for key, value in template.annotations.items() if key != labels.TOPOLOGY_NAME}
     return {
         "apiVersion": kinds.CLIQUES.api_version,
         "kind": kinds.CLIQUES.kind,
@@ -41,7 +43,8 @@ def desired_clique(
                 ),
             },
             "annotations": {
-                **{key: value for key, value in template.annotations.items() if key != labels.TOPOLOGY_NAME},
+                **annotations,
+                **record(template.labels, annotations),
                 labels.TEMPLATE_REPLICAS: str(spec.replicas),
                 labels.DECIDED_MINIMUM: None if decided is None else str(decided),
             },

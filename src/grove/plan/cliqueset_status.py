@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from grove.api import conditions, labels, names
 from grove.api.clique import PodClique
@@ -12,6 +13,10 @@ from grove.errors import FieldError
 from grove.meta import Condition, Manifest, find_condition
 from grove.plan.conditions import merged
 from grove.plan.hashing import generation_hash
+from grove.plan.slices import LOOKUP, Pace, Work, at_once
+
+#: How much it takes to look at one replica.
+_REPLICA: Final = 10 * LOOKUP
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +34,24 @@ class SetFacts:
     pending: Condition | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """How many replicas are how far; the indexes of those that are available."""
+
+    available: Sequence[int]
+    scheduled: int
+    updated: int
+
+
 def desired_cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime) -> Manifest:
     """The whole status of a set."""
-    replicas = range(cliqueset.spec.replicas)
-    roles = [template.name for template in cliqueset.standalone_cliques]
-    available = [index for index in replicas if _available(_cliques(cliqueset, index, roles, facts.cliques))]
-    updates = [_accepted(facts), _availability(cliqueset, available, facts)]
+    return at_once(cliqueset_status(cliqueset, facts, now=now))
+
+
+def cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime) -> Work[Manifest]:
+    """The same as work that pauses; it grows with what exists, not with what the set asks for."""
+    counts = yield from _counted(cliqueset, facts)
+    updates = [_accepted(facts), _availability(cliqueset, counts.available, facts)]
     occasional = {
         conditions.TOPOLOGY_LEVELS_UNAVAILABLE: facts.topology,
         conditions.EDIT_PENDING: facts.pending,
@@ -46,17 +63,37 @@ def desired_cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: d
     return {
         "observedGeneration": generation,
         "replicas": cliqueset.spec.replicas,
-        "scheduledReplicas": sum(_placed(cliqueset, index, facts.gangs) for index in replicas),
-        "availableReplicas": len(available),
-        "updatedReplicas": sum(
-            _updated(_cliques(cliqueset, index, roles, facts.cliques)) for index in available
-        ),
+        "scheduledReplicas": counts.scheduled,
+        "availableReplicas": len(counts.available),
+        "updatedReplicas": counts.updated,
         "hpaPodSelector": labels.selector(labels.owned_by(cliqueset.name)),
         "currentGenerationHash": generation_hash(
             template.cliques, priority_class=template.priority_class_name
         ),
         "conditions": merged(cliqueset, updates, now=now, drop=drop),
     }
+
+
+def _counted(cliqueset: PodCliqueSet, facts: SetFacts) -> Work[_Counts]:
+    roles = [template.name for template in cliqueset.standalone_cliques]
+    # Beyond the last child that exists there is nothing to count.
+    left = len(facts.cliques) + len(facts.gangs)
+    pace = Pace()
+    available: list[int] = []
+    scheduled = updated = 0
+    for index in range(cliqueset.spec.replicas):
+        if not left:
+            break
+        if pace.spent(_REPLICA):
+            yield
+        cliques = [facts.cliques.get(names.clique(cliqueset.name, index, role)) for role in roles]
+        gang = facts.gangs.get(names.base_gang(cliqueset.name, index))
+        left -= len(cliques) - cliques.count(None) + (gang is not None)
+        scheduled += _placed(gang)
+        if _available(cliques):
+            available.append(index)
+            updated += _updated(cliques)
+    return _Counts(available, scheduled, updated)
 
 
 def _accepted(facts: SetFacts) -> Condition:
@@ -106,27 +143,19 @@ def _why_not(cliqueset: PodCliqueSet, replica: int, facts: SetFacts) -> str:
     return ""
 
 
-def _placed(cliqueset: PodCliqueSet, replica: int, gangs: Mapping[str, PodGang]) -> bool:
-    gang = gangs.get(names.base_gang(cliqueset.name, replica))
+def _placed(gang: PodGang | None) -> bool:
     scheduled = find_condition(gang.status.conditions, conditions.SCHEDULED) if gang is not None else None
     return scheduled is not None and scheduled.is_true
 
 
-def _cliques(
-    cliqueset: PodCliqueSet, replica: int, roles: Sequence[str], cliques: Mapping[str, PodClique]
-) -> list[PodClique | None]:
-    """The cliques of one replica that stand alone; None for one that does not exist."""
-    return [cliques.get(names.clique(cliqueset.name, replica, role)) for role in roles]
-
-
 def _available(cliques: Sequence[PodClique | None]) -> bool:
     for clique in cliques:
-        if clique is None or clique.terminating or clique.status.ready_replicas < clique.spec.minimum:
+        if clique is None or clique.terminating or clique.status.ready_replicas < clique.spec.needed:
             return False
     return True
 
 
 def _updated(cliques: Sequence[PodClique | None]) -> bool:
     return all(
-        clique is not None and clique.status.updated_replicas >= clique.spec.minimum for clique in cliques
+        clique is not None and clique.status.updated_replicas >= clique.spec.needed for clique in cliques
     )

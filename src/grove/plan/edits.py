@@ -6,13 +6,14 @@ gang is placed anew, so that a pod that is lost meanwhile belongs to the same ga
 again.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
 from grove.api import labels, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
-from grove.api.gang import GangTopologyConstraint, PodGang
+from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup
 from grove.api.revision import revision_with
 from grove.errors import FieldError
 from grove.meta import Manifest
@@ -32,11 +33,11 @@ def decided_minima(cliqueset: PodCliqueSet, cliques: Mapping[str, PodClique]) ->
     for template in cliqueset.standalone_cliques:
         if template.spec.min_available is not None:
             continue
-        existing = (
-            cliques.get(names.clique(cliqueset.name, replica, template.name))
-            for replica in range(cliqueset.spec.replicas)
+        first = cliques.get(names.clique(cliqueset.name, 0, template.name)) or min(
+            (each for each in cliques.values() if each.name.endswith(f"-{template.name}")),
+            key=attrgetter("name"),
+            default=None,
         )
-        first = next((clique for clique in existing if clique is not None), None)
         decided[template.name] = template.spec.minimum if first is None else _decided(first)
     return decided
 
@@ -47,10 +48,7 @@ def _decided(clique: PodClique) -> int:
 
 
 def differing_fields(desired: Manifest, gang: PodGang, editable: Collection[str]) -> list[str]:
-    """The fields of a set that a placed gang has otherwise and its scheduler cannot be told.
-
-    Podgroups are compared by their position: the roles of a set whose gangs are placed do not change.
-    """
+    """The fields of a set that a placed gang has otherwise and its scheduler cannot be told."""
     spec, fields = desired["spec"], []
     if PRIORITY not in editable and (spec["priorityClassName"] or "") != gang.spec.priority_class_name:
         fields.append(_PRIORITY_FIELD)
@@ -58,7 +56,7 @@ def differing_fields(desired: Manifest, gang: PodGang, editable: Collection[str]
         gang.spec.topology_constraint
     ):
         fields.append(_TOPOLOGY_FIELD)
-    for position, (wanted, group) in enumerate(zip(spec["podgroups"], gang.spec.podgroups, strict=False)):
+    for position, (wanted, group) in _matched(desired, gang):
         if TOPOLOGY not in editable and _pack(wanted["topologyConstraint"]) != _packed(
             group.topology_constraint
         ):
@@ -67,6 +65,20 @@ def differing_fields(desired: Manifest, gang: PodGang, editable: Collection[str]
         if MINIMUM not in editable and not asleep and wanted["minReplicas"] != group.min_replicas:
             fields.append(f"spec.template.cliques[{position}].spec.minAvailable")
     return fields
+
+
+def shape_of(desired: Manifest) -> tuple[object, ...]:
+    """What a scheduler is told of a desired gang, without the names of its podgroups."""
+    spec = desired["spec"]
+    groups = [(each["minReplicas"], _pack(each["topologyConstraint"])) for each in spec["podgroups"]]
+    return spec["priorityClassName"] or "", _pack(spec["topologyConstraint"]), groups
+
+
+def has_shape(gang: PodGang, shape: tuple[object, ...]) -> bool:
+    """Whether a gang is told in this way; it costs little, and most gangs of a set are."""
+    spec = gang.spec
+    groups = [(each.min_replicas, _packed(each.topology_constraint)) for each in spec.podgroups]
+    return (spec.priority_class_name, _packed(spec.topology_constraint), groups) == shape
 
 
 def is_as_placed(desired: Manifest, gang: PodGang, revision: str) -> bool:
@@ -84,16 +96,24 @@ def held_edits(desired: Manifest, gang: PodGang, editable: Collection[str]) -> N
     fields, spec = differing_fields(desired, gang, editable), desired["spec"]
     if _PRIORITY_FIELD in fields:
         spec["priorityClassName"] = gang.spec.priority_class_name or None
-    for wanted, group in zip(spec["podgroups"], gang.spec.podgroups, strict=False):
+    for _, (wanted, group) in _matched(desired, gang):
         if MINIMUM not in editable and 0 not in (wanted["minReplicas"], group.min_replicas):
             wanted["minReplicas"] = group.min_replicas
     if not any(field.endswith("topologyConstraint") for field in fields):
         return
     spec["topologyConstraint"] = _constraint(gang.spec.topology_constraint)
-    for wanted, group in zip(spec["podgroups"], gang.spec.podgroups, strict=False):
+    for _, (wanted, group) in _matched(desired, gang):
         wanted["topologyConstraint"] = _constraint(group.topology_constraint)
     # KAI takes constraints of a named topology only.
     desired["metadata"]["annotations"][labels.TOPOLOGY_NAME] = gang.annotations.get(labels.TOPOLOGY_NAME)
+
+
+def _matched(desired: Manifest, gang: PodGang) -> Iterator[tuple[int, tuple[Manifest, PodGroup]]]:
+    """The desired podgroups that the gang has already, each with its position and its counterpart."""
+    there = {group.name: group for group in gang.spec.podgroups}
+    for position, wanted in enumerate(desired["spec"]["podgroups"]):
+        if wanted["name"] in there:
+            yield position, (wanted, there[wanted["name"]])
 
 
 _PRIORITY_FIELD: Final = "spec.template.priorityClassName"
@@ -165,6 +185,6 @@ def _packed(constraint: GangTopologyConstraint | None) -> tuple[str | None, str 
 
 def _constraint(constraint: GangTopologyConstraint | None) -> Manifest | None:
     required, preferred = _packed(constraint)
-    pack = {"required": required, "preferred": preferred}
-    known = {name: key for name, key in pack.items() if key is not None}
-    return {"packConstraint": known} if known else None
+    return (
+        {"packConstraint": {"required": required, "preferred": preferred}} if required or preferred else None
+    )

@@ -10,6 +10,7 @@ from grove.api.pod import Pod
 from grove.api.revision import revision_of
 from grove.api.topology import ClusterTopologyBinding, TopologyConstraint
 from grove.meta import Manifest, owner_reference
+from grove.plan.mirroring import record
 
 #: Metadata of a set that means something to one client only and is not mirrored onto its gangs.
 _PRIVATE_PREFIXES = (labels.GROVE_PREFIX, "kubectl.kubernetes.io/")
@@ -41,6 +42,7 @@ def desired_gang(
         for clique in cliqueset.standalone_cliques
     ]
     template = cliqueset.template
+    mirrored = _mirrored(cliqueset.labels), _mirrored(cliqueset.annotations)
     constraint = _constraint(template.topology_constraint, topology)
     packed = constraint is not None or any(group["topologyConstraint"] for group in groups)
     return {
@@ -50,7 +52,7 @@ def desired_gang(
             "name": name,
             "namespace": cliqueset.namespace,
             "labels": {
-                **_mirrored(cliqueset.labels),
+                **mirrored[0],
                 **labels.owned_by(cliqueset.name),
                 labels.NAME: name,
                 labels.COMPONENT: labels.COMPONENT_GANG,
@@ -59,7 +61,8 @@ def desired_gang(
                 labels.SCHEDULER_NAME: backend,
             },
             "annotations": {
-                **_mirrored(cliqueset.annotations),
+                **mirrored[1],
+                **record(*mirrored),
                 labels.TOPOLOGY_NAME: topology.name if topology is not None and packed else None,
                 labels.EXTERNAL_BACKEND: "true" if external else None,
                 labels.GENERATION_HASH: templates or None,
@@ -143,8 +146,8 @@ def _constraint(
         "required": topology.level_key(constraint.required) if constraint.required else None,
         "preferred": topology.level_key(constraint.preferred) if constraint.preferred else None,
     }
-    known = {name: key for name, key in pack.items() if key is not None}
-    return {"packConstraint": known} if known else None
+    # A key that is no longer asked for must go from a gang that has it.
+    return {"packConstraint": pack} if any(pack.values()) else None
 
 
 def _mirrored(metadata: Mapping[str, str]) -> dict[str, str]:

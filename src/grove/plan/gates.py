@@ -28,8 +28,6 @@ class Opening:
     in_place: bool
     #: Whether the minimum of every podgroup is on nodes.
     placed: bool
-    #: Whether something else keeps the whole gang waiting.
-    held: bool = False
 
 
 def releasable(gang: PodGang, pods: Sequence[Pod], opening: Opening) -> list[Pod]:
@@ -38,17 +36,22 @@ def releasable(gang: PodGang, pods: Sequence[Pod], opening: Opening) -> list[Pod
     The pods of the minimum open together: only when the gang is Initialized and every one of them that it
     lists exists. Those above the minimum follow once it is placed.
     """
-    if not is_initialized(gang) or not opening.in_place or opening.held:
+    if not is_initialized(gang) or not opening.in_place:
         return []
     is_listed, above = listed(gang), above_minimum(gang)
-    members = [pod for pod in pods if is_listed(pod) and pod.active and _belongs(pod, opening.revision)]
+    members = [pod for pod in pods if is_listed(pod) and _stands(pod) and _belongs(pod, opening.revision)]
     if not opening.placed and not any(pod.bound for pod in members) and len(members) < reference_count(gang):
         return []
     return [
         pod
         for pod in members
-        if gates_of(pod, opening.gate) and not pod.bound and (opening.placed or not above(pod))
+        if pod.active and gates_of(pod, opening.gate) and not pod.bound and (opening.placed or not above(pod))
     ]
+
+
+def _stands(pod: Pod) -> bool:
+    """Whether a pod keeps its place: one that succeeded does, one that failed is replaced."""
+    return not pod.terminating and pod.status.phase != "Failed"
 
 
 def _belongs(pod: Pod, revision: str) -> bool:
@@ -79,7 +82,7 @@ def is_released(gang: PodGang, pods: Sequence[Pod], gate: str) -> bool:
     if not is_initialized(gang):
         return False
     is_listed, above = listed(gang), above_minimum(gang)
-    there = [pod for pod in pods if pod.active and is_listed(pod)]
+    there = [pod for pod in pods if _stands(pod) and is_listed(pod)]
     return len(there) >= reference_count(gang) and not any(
         pod.gated_by(gate) and not above(pod) for pod in there
     )

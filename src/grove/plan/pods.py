@@ -4,6 +4,7 @@ A pod's hostname is its identity and is kept by its replacement; its name change
 derived from what the API already remembers: a create repeated after a crash meets itself, never a twin.
 """
 
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -15,6 +16,7 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import revision_of
 from grove.meta import Manifest, owner_reference
+from grove.plan.mirroring import inherited
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,15 @@ def plan_pods(
     revision: str,
     kept: Collection[str] = (),
     outlived: Collection[str] = (),
+    taken: Collection[str] = (),
+    granted: int = sys.maxsize,
+    most: int = sys.maxsize,
 ) -> PodPlan:
     """Fill the free places from the lowest up; give up what is too much, the least useful pod first.
 
     A failed pod is deleted and its place filled, unless it is to be `kept`; so is one that has `outlived`
-    its purpose. One that succeeded keeps its place: running it again is not ours to decide.
+    its purpose. One that succeeded keeps its place: running it again is not ours to decide. No pod is created
+    beyond those that are `granted`, and at most `most` in one go.
     """
     living = [pod for pod in pods if not pod.terminating]
     failed = [
@@ -59,19 +65,26 @@ def plan_pods(
     if surplus > 0:
         excess = sorted(holding, key=lambda pod: _usefulness(clique, pod))[:surplus]
         return PodPlan(delete=(*failed, *excess))
-    taken = {names.hostname_index(clique.name, pod.spec.hostname) for pod in holding}
-    free = (index for index in count() if index not in taken)
-    used_names = {pod.name for pod in pods} | referenced(clique, gang)
+    filled = {names.hostname_index(clique.name, pod.spec.hostname) for pod in holding}
+    free = (index for index in count() if index not in filled)
+    used_names = {pod.name for pod in pods} | referenced(clique, gang) | set(taken)
     create = []
-    for _ in range(-surplus):
+    for _ in range(min(-surplus, granted - len(holding), most)):
         new = _new_pod(clique, revision, next(free), used_names)
         create.append(new)
     return PodPlan(create=tuple(create), delete=tuple(failed))
 
 
-def outdated(pods: Iterable[Pod], revision: str) -> set[str]:
-    """The waiting pods that were made for an earlier start of their gang, and would not be placed."""
-    return {pod.name for pod in pods if pod.active and not pod.bound and revision_of(pod) != revision}
+def outdated(clique: PodClique, pods: Iterable[Pod], revision: str) -> set[str]:
+    """The waiting pods that were made for an earlier start of their gang or from an earlier template."""
+    template = clique.labels.get(labels.POD_TEMPLATE_HASH)
+    return {
+        pod.name
+        for pod in pods
+        if pod.active
+        and not pod.bound
+        and (revision_of(pod) != revision or pod.labels.get(labels.POD_TEMPLATE_HASH) != template)
+    }
 
 
 def referenced(clique: PodClique, gang: PodGang) -> set[str]:
@@ -120,13 +133,15 @@ def desired_pod(clique: PodClique, new: NewPod, revision: str) -> Manifest:
             "name": new.name,
             "namespace": clique.namespace,
             "labels": {
-                **clique.labels,
+                **inherited(clique, "labels"),
                 labels.POD_CLIQUE: clique.name,
                 labels.POD_INDEX: str(new.index),
             },
             "annotations": {
                 **{
-                    key: value for key, value in clique.annotations.items() if key != labels.TEMPLATE_REPLICAS
+                    key: value
+                    for key, value in inherited(clique, "annotations").items()
+                    if key not in _OF_CLIQUES
                 },
                 labels.GANG_REVISION: revision,
             },

@@ -10,6 +10,7 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import ANY_ORDER, PodCliqueSet
 from grove.api.gang import PodGang
 from grove.errors import FieldError
+from grove.meta import find_condition
 
 
 def unsupported(cliqueset: PodCliqueSet) -> list[FieldError]:
@@ -54,8 +55,9 @@ def unattended(gangs: Iterable[PodGang]) -> list[FieldError]:
     """Gangs that are left to a process of their own backend, which has not looked at them yet."""
     waiting: dict[str, list[str]] = {}
     for gang in gangs:
-        told = {condition.type for condition in gang.status.conditions}
-        if labels.EXTERNAL_BACKEND in gang.annotations and conditions.SCHEDULED not in told:
+        if labels.EXTERNAL_BACKEND not in gang.annotations:
+            continue
+        if find_condition(gang.status.conditions, conditions.SCHEDULED) is None:
             waiting.setdefault(gang.labels.get(labels.SCHEDULER_BACKEND, ""), []).append(gang.name)
     return [
         FieldError(

@@ -1,9 +1,9 @@
 """The loop of one controller: take a key, reconcile it, decide when to look again.
 
 A key is never reconciled twice at the same time, and not before the cache shows what its last reconcile
-wrote. Failures are retried with a backoff per key, except `Terminal` ones, which only a change of the
-object can mend. On the way out, running reconciles may finish within a grace period. Knows nothing of what
-a reconcile does.
+wrote. Namespaces take turns: one with many keys does not keep the others waiting. Failures are retried with
+a backoff per key, except `Terminal` ones, which only a change of the object can mend. On the way out, running
+reconciles may finish within a grace period. Knows nothing of what a reconcile does.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from itertools import count
+from operator import attrgetter
 
 from grove.errors import (
     AlreadyExists,
@@ -38,7 +39,9 @@ log = logging.getLogger(__name__)
 
 Reconcile = Callable[[Key], Awaitable[Outcome]]
 
+#: How many keys of one namespace are worked on at once; for the other namespaces there are half as many more.
 WORKERS = 16
+SPARE = 2
 GRACE_SECONDS = 10.0
 
 #: Part of a normal day: somebody else was faster, or the cache was a step behind.
@@ -68,7 +71,7 @@ class Controller:
         self._clock = clock
         self._workers = workers
         self._metrics = metrics or Metrics()
-        self._queue: Queue[Key] = Queue(rng or random.Random())
+        self._queue: Queue[Key] = Queue(rng or random.Random(), group=attrgetter("namespace"), most=workers)
         self.barrier = Barrier(cache, wake=self._queue.add, timed_out=self._barrier_timed_out)
         self._busy: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -101,7 +104,7 @@ class Controller:
         self._stopping = False
         workers = [
             asyncio.create_task(self._work(), name=f"{self.name} worker {number}")
-            for number in range(self._workers)
+            for number in range(self._workers + max(1, self._workers // SPARE))
         ]
         try:
             done, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED)

@@ -1,16 +1,19 @@
 """Which keys need a look, each at most once at a time.
 
 A key is queued once however often it is added; a key that is being worked on is queued again only when that
-work is done; a delayed key has one timer, at the earliest time anybody asked for. Every operation is O(1)
-(timers: O(log n) inside the event loop). Knows nothing of what a key means.
+work is done; a delayed key has one timer, at the earliest time anybody asked for. Groups of keys take turns
+(`turns`). Every operation is O(1) (timers: O(log n) inside the event loop). Knows nothing of what a key
+means.
 """
 
 import asyncio
 import random
-from collections.abc import Hashable
+import sys
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from grove.runtime.backoff import delay
+from grove.runtime.turns import Turns
 
 K = TypeVar("K", bound=Hashable)
 
@@ -19,12 +22,25 @@ FIRST_RETRY = 0.005
 LONGEST_RETRY = 60.0
 
 
-class Queue(Generic[K]):
-    """A work queue that deduplicates, delays and backs off per key."""
+def _together(key: object) -> Hashable:
+    return None
 
-    def __init__(self, rng: random.Random) -> None:
+
+class Queue(Generic[K]):
+    """A work queue that deduplicates, delays and backs off per key.
+
+    At most `most` keys of one `group` are worked on at a time.
+    """
+
+    def __init__(
+        self,
+        rng: random.Random,
+        *,
+        group: Callable[[K], Hashable] = _together,
+        most: int = sys.maxsize,
+    ) -> None:
         self._rng = rng
-        self._ready: asyncio.Queue[K] = asyncio.Queue()
+        self._ready: Turns[K] = Turns(group, most=most)
         self._dirty: set[K] = set()
         self._processing: set[K] = set()
         #: When each delayed key is due, and the timer that brings it.
@@ -50,7 +66,7 @@ class Queue(Generic[K]):
             return
         self._dirty.add(key)
         if key not in self._processing:
-            self._ready.put_nowait(key)
+            self._ready.put(key)
 
     def add_after(self, key: K, seconds: float) -> None:
         """Ask for a look in some seconds; the earliest wish of a key holds.
@@ -73,7 +89,7 @@ class Queue(Generic[K]):
 
     async def get(self) -> K:
         """The next key; it is then being worked on until `done`."""
-        key = await self._ready.get()
+        key = await self._ready.take()
         self._dirty.discard(key)
         self._processing.add(key)
         return key
@@ -81,8 +97,9 @@ class Queue(Generic[K]):
     def done(self, key: K) -> None:
         """The work on the key has ended; if it was added meanwhile it is queued again."""
         self._processing.discard(key)
+        self._ready.done(key)
         if key in self._dirty:
-            self._ready.put_nowait(key)
+            self._ready.put(key)
 
     def retry(self, key: K, *, at_least: float = 0.0) -> float:
         """Ask for a look after this key's own backoff; answers with the wait in seconds."""

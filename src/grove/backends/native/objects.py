@@ -81,7 +81,7 @@ class Dialect:
         return self._named(self._prefix + podgroup.name)
 
     def _named(self, name: str, suffix: str = "") -> str:
-        suffix = f"-{self.revision}{suffix}"
+        suffix = f"-{self.revision}{suffix}" if self.revision else suffix
         return names.shortened(name, _NAME_LIMIT - len(suffix)) + suffix
 
     # 1.35 ------------------------------------------------------------------------------------------

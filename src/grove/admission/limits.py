@@ -1,0 +1,26 @@
+"""Whether a set asks for more than the operator's configuration allows one set. Pure."""
+
+from collections.abc import Iterator
+
+from grove.api.cliqueset import PodCliqueSet
+from grove.errors import FieldError
+
+_WAY_OUT = "lower it, split the set, or raise limits.podsPerSet in the operator's configuration"
+
+
+def validate_limits(cliqueset: PodCliqueSet, *, pods_per_set: int) -> Iterator[FieldError]:
+    """The field by which a set exceeds the limit, with the numbers and the way out."""
+    replicas = cliqueset.spec.replicas
+    each = sum(clique.spec.replicas for clique in cliqueset.standalone_cliques)
+    # A replica whose roles all sleep has no pods, but objects all the same.
+    asked = replicas * max(1, each)
+    if asked <= pods_per_set:
+        return
+    if each <= 1:
+        counted = f"{replicas} replicas"
+    else:
+        counted = f"{asked} pods ({replicas} replicas of {each} pods each)"
+    field = "spec.replicas" if replicas > 1 else "spec.template.cliques"
+    yield FieldError(
+        field, f"asks for {counted}; this operator allows {pods_per_set} pods in one set; {_WAY_OUT}"
+    )

@@ -1,0 +1,47 @@
+"""Work that pauses: a look at tens of thousands of objects must not keep the event loop from everybody else.
+
+A long computation is written as a generator that yields where it may be interrupted; whoever runs it decides
+whether others get their turn there (the operator) or not (a preview, a test). How much lies between two
+pauses is counted in steps, not in seconds: the core knows no clock.
+"""
+
+from collections.abc import Generator
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+#: A computation that pauses now and then and ends with a result.
+Work = Generator[None, None, T]
+
+#: A step that looks something up; and one that builds or compares a whole object.
+LOOKUP: Final = 1
+OBJECT: Final = 200
+#: So many steps fit between two pauses: a few milliseconds.
+_SLICE: Final = 6000
+
+
+class Pace:
+    """Counts steps and says when to pause."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = _SLICE
+
+    def spent(self, steps: int) -> bool:
+        """Whether to pause now, after so many more steps."""
+        self._left -= steps
+        if self._left > 0:
+            return False
+        self._left = _SLICE
+        return True
+
+
+def at_once(work: Work[T]) -> T:
+    """The result of some work, without a pause."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
