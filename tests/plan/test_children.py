@@ -12,6 +12,7 @@ from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
+from grove.api.revision import next_revision
 from grove.api.service import Service
 from grove.meta import Manifest, Object
 from grove.plan.changes import Change, Create, Delete, Patch
@@ -24,6 +25,7 @@ from grove.plan.children import (
     planning_children,
     waiting_edits,
 )
+from grove.plan.edits import decided_minima
 from grove.testing import make
 
 ROLES = {"leader": 1, "worker": 2}
@@ -50,11 +52,18 @@ def observed(cliqueset: PodCliqueSet, found: Mapping[str, Mapping[str, Object]])
         found["PodGang"],  # type: ignore[arg-type]
         found["PodClique"],  # type: ignore[arg-type]
         backend="default",
+        decided=decided_minima(cliqueset, found["PodClique"]),  # type: ignore[arg-type]
     )
 
 
 def bare(cliqueset: PodCliqueSet) -> Observed:
-    return Observed(cliqueset, {}, {}, {}, backend="default")
+    return Observed(cliqueset, {}, {}, {}, backend="default", decided=decided_minima(cliqueset, {}))
+
+
+def again(seen: Observed, cliqueset: PodCliqueSet, **facts: object) -> Observed:
+    """The same children but for these facts, for the set as it is since it was edited."""
+    changed = replace(seen, cliqueset=cliqueset, **facts)  # type: ignore[arg-type]
+    return replace(changed, decided=decided_minima(cliqueset, changed.cliques))
 
 
 def written(plan: ChildrenPlan) -> list[str]:
@@ -103,7 +112,7 @@ def test_what_is_in_order_is_not_written_again() -> None:
 def test_shrinking_removes_the_gangs_first() -> None:
     seen = grown(make.cliqueset("t", {"w": 1}, replicas=2))
     smaller = make.cliqueset("t", {"w": 1}, replicas=1)
-    shrunk = Observed(smaller, seen.services, seen.gangs, seen.cliques, backend="default")
+    shrunk = again(seen, smaller)
     assert written(plan_children(shrunk, Settled())) == [
         "delete PodGang t-1",
         "delete PodClique t-1-w",
@@ -114,9 +123,7 @@ def test_shrinking_removes_the_gangs_first() -> None:
 def test_a_child_of_somebody_else_is_not_removed() -> None:
     seen = grown(make.cliqueset("t", {"w": 1}, replicas=2))
     other = make.cliqueset("t", {"w": 1}, replicas=1, uid="another set of the same name")
-    plan = plan_children(
-        Observed(other, seen.services, seen.gangs, seen.cliques, backend="default"), Settled()
-    )
+    plan = plan_children(again(seen, other), Settled())
     assert not [change for change in plan.changes if isinstance(change, Delete)]
 
 
@@ -125,9 +132,7 @@ def test_whoever_scales_a_clique_owns_its_replicas() -> None:
     manifest = make.clique_manifest("t-0-w", 7)
     clique = seen.cliques["t-0-w"]
     scaled = make.view(PodClique, {**_whole(clique), "spec": {**_whole(clique)["spec"], "replicas": 7}})
-    plan = plan_children(
-        Observed(seen.cliqueset, seen.services, seen.gangs, {"t-0-w": scaled}, backend="default"), Settled()
-    )
+    plan = plan_children(again(seen, seen.cliqueset, cliques={"t-0-w": scaled}), Settled())
     assert manifest["spec"]["replicas"] == scaled.spec.replicas == 7
     assert written(plan) == []
 
@@ -140,9 +145,7 @@ def _whole(item: Object) -> Manifest:
 def test_a_changed_template_reaches_the_clique_whole() -> None:
     before = grown(make.cliqueset("t", [make.template("w", pod={"nodeSelector": {"a": "1", "b": "2"}})]))
     after = make.cliqueset("t", [make.template("w", pod={"nodeSelector": {"a": "1"}})], generation=2)
-    plan = plan_children(
-        Observed(after, before.services, before.gangs, before.cliques, backend="default"), Settled()
-    )
+    plan = plan_children(again(before, after), Settled())
     patches = [change for change in plan.changes if isinstance(change, Patch)]
     assert [patch.key.name for patch in patches] == ["t-0-w"]
     assert patches[0].patch["spec"] == {"podSpec": {"nodeSelector": {"b": None}}}
@@ -155,9 +158,7 @@ def test_references_survive_a_change_of_the_gang() -> None:
     whole["spec"]["podgroups"][0]["podReferences"] = [{"namespace": "default", "name": "p", "uid": "u"}]
     gang = make.view(PodGang, whole)
     prior = make.cliqueset("t", {"w": 1}, template={"priorityClassName": "high"}, generation=2)
-    plan = plan_children(
-        Observed(prior, seen.services, {"t-0": gang}, seen.cliques, backend="default"), Settled()
-    )
+    plan = plan_children(again(seen, prior, gangs={"t-0": gang}), Settled())
     patch = next(change for change in plan.changes if isinstance(change, Patch) and change.key.name == "t-0")
     assert patch.patch == {"spec": {"priorityClassName": "high"}}
 
@@ -166,9 +167,7 @@ def test_metadata_of_the_set_is_mirrored_onto_gangs_and_removed_again() -> None:
     seen = grown(make.cliqueset("t", {"w": 1}, labels={"team": "a"}))
     assert seen.gangs["t-0"].labels["team"] == "a"
     plain = make.cliqueset("t", {"w": 1})
-    plan = plan_children(
-        Observed(plain, seen.services, seen.gangs, seen.cliques, backend="default"), Settled()
-    )
+    plan = plan_children(again(seen, plain), Settled())
     patch = next(change for change in plan.changes if isinstance(change, Patch))
     assert patch.patch == {"metadata": {"labels": {"team": None}, "annotations": {labels.MIRRORED: None}}}, (
         "the key goes, and so does the record that it was ours to remove"
@@ -188,11 +187,11 @@ def test_settled_children_are_not_compared_again_until_they_change() -> None:
     whole = _whole(seen.services["t-0"])
     whole["spec"]["selector"] = {"edited": "by hand"}
     sneaked = make.view(Service, whole)
-    quiet = Observed(seen.cliqueset, {"t-0": sneaked}, seen.gangs, seen.cliques, backend="default")
+    quiet = again(seen, seen.cliqueset, services={"t-0": sneaked})
     assert written(plan_children(quiet, settled)) == [], "same resourceVersion: nothing can have changed"
     whole["metadata"]["resourceVersion"] = "99"
     edited = make.view(Service, whole)
-    noticed = Observed(seen.cliqueset, {"t-0": edited}, seen.gangs, seen.cliques, backend="default")
+    noticed = again(seen, seen.cliqueset, services={"t-0": edited})
     assert written(plan_children(noticed, settled)) == ["patch Service t-0"]
 
 
@@ -208,9 +207,7 @@ def test_a_status_write_alone_unsettles_nothing_but_an_edited_label_or_spec_does
             {**whole["spec"], "priorityClassName": "edited"} if settled.children else whole["spec"]
         )
         gangs = {"t-0": make.view(PodGang, manifest)}
-        return plan_children(
-            Observed(seen.cliqueset, seen.services, gangs, seen.cliques, backend="default"), settled
-        )
+        return plan_children(again(seen, seen.cliqueset, gangs=gangs), settled)
 
     settled = looked_at(Settled()).settled
     assert written(looked_at(settled, resourceVersion="97")) == []
@@ -245,11 +242,6 @@ def test_what_is_missing_is_created_in_order_and_what_is_too_much_goes_gangs_fir
 
 
 # What was edited ----------------------------------------------------------------------------------
-
-
-def again(seen: Observed, cliqueset: PodCliqueSet, **facts: object) -> Observed:
-    """The same children, for the set as it is since it was edited."""
-    return replace(seen, cliqueset=cliqueset, **facts)  # type: ignore[arg-type]
 
 
 def patches(seen: Observed) -> dict[str, Manifest]:
@@ -301,7 +293,7 @@ def test_a_minimum_that_was_left_out_does_not_move_when_replicas_are_edited() ->
 
 def test_a_replica_that_comes_later_gets_the_minimum_that_was_decided_for_the_first() -> None:
     seen = grown(make.cliqueset("t", roles(2)))
-    edited = again(seen, make.cliqueset("t", roles(5), replicas=2, generation=2), decided={"w": 2})
+    edited = again(seen, make.cliqueset("t", roles(5), replicas=2, generation=2))
     created = [
         change.manifest for change in plan_children(edited, Settled()).changes if isinstance(change, Create)
     ]
@@ -378,6 +370,40 @@ def test_another_pod_template_is_another_start_of_a_gang() -> None:
     seen = grown(make.cliqueset("t", {"w": 1}))
     changed = patches(again(seen, seen.cliqueset, templates="another"))
     assert changed == {"t-0": {"metadata": {"annotations": {labels.GENERATION_HASH: "another"}}}}
+
+
+def test_a_gang_with_pods_on_nodes_goes_on_saying_from_which_templates_they_were_made() -> None:
+    seen = replace(bare(make.cliqueset("t", {"w": 1})), templates="first")
+    made = next(
+        change.manifest
+        for change in plan_children(seen, Settled()).changes
+        if isinstance(change, Create) and change.manifest["kind"] == "PodGang"
+    )
+    gang = make.view(PodGang, {**made, "metadata": {**made["metadata"], "uid": "u"}})
+    now = replace(grown(seen.cliqueset), gangs={"t-0": gang}, templates="second")
+    assert patches(replace(now, placed={"t-0": frozenset()})) == {}
+    assert patches(now) == {"t-0": {"metadata": {"annotations": {labels.GENERATION_HASH: "second"}}}}
+
+
+def test_what_somebody_writes_into_a_placed_gang_is_mended_and_is_no_edit_of_the_set() -> None:
+    """The pods on nodes were made for what the set still says: the scheduler knows it already."""
+    seen = grown(make.cliqueset("t", roles(3, minimum=2)))
+    whole = _whole(seen.gangs["t-0"])
+    whole["spec"]["podgroups"][0]["minReplicas"] = 1
+    whole["spec"]["priorityClassName"] = "mine"
+    placed_for = next_revision(seen.gangs["t-0"])
+    scribbled = again(
+        seen,
+        seen.cliqueset,
+        gangs={"t-0": make.view(PodGang, whole)},
+        placed={"t-0": frozenset()},
+        revision=lambda name: placed_for,
+    )
+    changed = patches(scribbled)
+    assert changed["t-0"]["spec"]["priorityClassName"] is None
+    assert changed["t-0"]["spec"]["podgroups"][0]["minReplicas"] == 2
+    assert "t-0-w" not in changed
+    assert waiting_edits(scribbled) == {}
 
 
 def test_a_child_of_an_earlier_set_of_the_name_is_waited_for() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from grove.api import labels
 from grove.api.clique import PodClique
-from grove.api.cliqueset import PodCliqueSet, PodCliqueTemplate
+from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
+from grove.api.revision import next_revision
 from grove.backends.base import Edit
 from grove.meta import Manifest
 from grove.plan.edits import (
@@ -19,9 +20,8 @@ from grove.plan.edits import (
     decided_minima,
     differing_fields,
     held_edits,
-    held_minima,
     impossible_edits,
-    minimum_of,
+    is_as_placed,
     pending_sentence,
 )
 from grove.plan.gangs import desired_gang
@@ -49,69 +49,57 @@ def test_the_edits_are_those_that_a_backend_can_name() -> None:
 
 
 @dataclass(frozen=True)
-class Minimum:
-    #: What the template says now.
-    replicas: int
-    min_available: int | None
-    want: int
-    #: What the clique of the gang has, if it exists.
-    there: int | None = None
-    #: What was decided for the role when its first clique was made.
-    decided: Mapping[str, int] = field(default_factory=dict)
-    fixed: bool = False
+class Decided:
+    role: Manifest
+    want: dict[str, int]
+    #: By clique, its minimum and what was decided for it when it was made.
+    there: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    replicas: int = 3
 
 
-MINIMA = {
-    "left out, it is all replicas when the first clique is made": Minimum(3, None, want=3),
-    "left out, it stays what was decided when replicas are edited": Minimum(5, None, want=3, there=3),
-    "left out, it stays what was decided when replicas are edited to fewer": Minimum(
-        2, None, want=3, there=3
+DECIDED = {
+    "left out, it is all replicas when the first clique is made": Decided(role("w", 3), {"w": 3}),
+    "left out, it stays what was decided when replicas are edited": Decided(
+        role("w", 5), {"w": 3}, {"t-0-w": (3, "3")}
     ),
-    "left out, a later clique of the role gets what was decided for the first": Minimum(
-        5, None, want=3, decided={"worker": 3}
+    "left out, it stays what was decided when replicas are edited to fewer": Decided(
+        role("w", 2), {"w": 3}, {"t-0-w": (3, "3")}
     ),
-    "left out, what was decided for another role does not count": Minimum(
-        5, None, want=5, decided={"leader": 1}
+    "what was decided counts more than the minimum that a placed gang keeps": Decided(
+        role("w", 5), {"w": 3}, {"t-0-w": (1, "3")}
     ),
-    "left out, a clique that exists counts more than the first one": Minimum(
-        5, None, want=4, there=4, decided={"worker": 3}
+    "a clique that says nothing of a decision has its own minimum": Decided(
+        role("w", 5), {"w": 2}, {"t-0-w": (2, "")}
     ),
-    "said, it counts": Minimum(3, 2, want=2),
-    "said, it counts although another one was decided": Minimum(3, 2, want=2, there=3, decided={"worker": 3}),
-    "said later, it waits where the scheduler cannot be told": Minimum(3, 2, want=3, there=3, fixed=True),
-    "said, it counts for a clique that does not exist yet, whatever the scheduler can be told": Minimum(
-        3, 2, want=2, decided={"worker": 3}, fixed=True
+    "a decision that nobody can read is none": Decided(role("w", 5), {"w": 2}, {"t-0-w": (2, "many")}),
+    "the first replica that exists decides": Decided(
+        role("w", 5), {"w": 2}, {"t-1-w": (2, "2"), "t-2-w": (4, "4")}
     ),
-    "left out after it was said, it stays what it was": Minimum(3, None, want=1, there=1),
-    "left out after it was said, it stays where the scheduler cannot be told": Minimum(
-        3, None, want=1, there=1, fixed=True
-    ),
-    "of none it is none": Minimum(3, 0, want=0),
+    "replicas that go do not decide": Decided(role("w", 5), {"w": 5}, {"t-3-w": (2, "2")}),
+    "cliques of other sets do not decide": Decided(role("w", 5), {"w": 5}, {"other-0-w": (2, "2")}),
+    "said, nothing is decided": Decided(role("w", 5, minimum=1), {}, {"t-0-w": (3, "3")}),
+    "said to be none, nothing is decided": Decided(role("w", 5, minimum=0), {}),
 }
 
 
-@pytest.mark.parametrize("case", MINIMA.values(), ids=MINIMA)
-def test_minimum_of(case: Minimum) -> None:
-    template = make.cliqueset("t", [role("worker", case.replicas, case.min_available)]).template.cliques[0]
-    assert isinstance(template, PodCliqueTemplate)
-    there = clique("t-0-worker", 9, case.there) if case.there is not None else None
-    assert minimum_of(template, there, case.decided, fixed=case.fixed) == case.want
-
-
-def test_a_minimum_is_decided_by_the_first_replica_that_exists() -> None:
-    cliqueset = make.cliqueset("t", [role("leader"), role("worker"), role("idle")], replicas=3)
+@pytest.mark.parametrize("case", DECIDED.values(), ids=DECIDED)
+def test_a_minimum_that_is_left_out_is_decided_once(case: Decided) -> None:
     cliques = {
-        each.name: each
-        for each in (
-            clique("t-0-leader", 1, 1),
-            clique("t-1-worker", 3, 2),
-            clique("t-2-worker", 3, 3),
-            clique("t-3-idle", 3, 3),
-            clique("other-0-idle", 3, 3),
+        name: make.clique(
+            name,
+            9,
+            spec={"minAvailable": minimum},
+            annotations={labels.DECIDED_MINIMUM: decided} if decided else {},
         )
+        for name, (minimum, decided) in case.there.items()
     }
-    decided = decided_minima(cliqueset, cliques)
-    assert decided == {"leader": 1, "worker": 2}, "no replica of the set has idle pods: nothing is decided"
+    cliqueset = make.cliqueset("t", [case.role], replicas=case.replicas)
+    assert decided_minima(cliqueset, cliques) == case.want
+
+
+def test_each_role_is_decided_by_itself() -> None:
+    cliqueset = make.cliqueset("t", [role("leader", 1), role("worker", 5), role("spare", 2, minimum=1)])
+    assert decided_minima(cliqueset, {"t-0-worker": clique("t-0-worker", 5, 3)}) == {"leader": 1, "worker": 3}
 
 
 # Held edits ---------------------------------------------------------------------------------------
@@ -119,21 +107,37 @@ def test_a_minimum_is_decided_by_the_first_replica_that_exists() -> None:
 PRIORITY_FIELD = "spec.template.priorityClassName"
 GANG_FIELD = "spec.template.topologyConstraint"
 ROLE_FIELD = "spec.template.cliques[1].topologyConstraint"
+LEADER_MINIMUM, WORKER_MINIMUM = (f"spec.template.cliques[{index}].spec.minAvailable" for index in range(2))
 ALL: frozenset[str] = frozenset({MINIMUM, PRIORITY, TOPOLOGY})
 ANY = [frozenset(each) for size in range(len(ALL) + 1) for each in combinations(sorted(ALL), size)]
 
 
 def placed_gang(
-    *, priority: str = "", required: str = "", preferred: str = "", role_required: str = ""
+    *,
+    priority: str = "",
+    required: str = "",
+    preferred: str = "",
+    role_required: str = "",
+    minima: tuple[int, int] = (1, 3),
 ) -> PodGang:
-    groups = [make.podgroup("t-0-leader"), make.podgroup("t-0-worker", 3, required=role_required)]
+    groups = [
+        make.podgroup("t-0-leader", minima[0]),
+        make.podgroup("t-0-worker", minima[1], required=role_required),
+    ]
     topology = {labels.TOPOLOGY_NAME: "old"} if required or preferred or role_required else {}
     return make.gang(
         "t-0", groups, priority=priority, required=required, preferred=preferred, annotations=topology
     )
 
 
-def wanted_gang(*, priority: str = "", required: str = "", preferred: str = "", role: str = "") -> Manifest:
+def wanted_gang(
+    *,
+    priority: str = "",
+    required: str = "",
+    preferred: str = "",
+    role: str = "",
+    minima: Mapping[str, int] | None = None,
+) -> Manifest:
     """The gang that a set asks for; levels by their domain in the topology."""
     worker = make.template("worker", 3)
     if role:
@@ -143,7 +147,8 @@ def wanted_gang(*, priority: str = "", required: str = "", preferred: str = "", 
     if pack:
         template["topologyConstraint"] = {"topologyName": "new", "pack": pack}
     cliqueset = make.cliqueset("t", [make.template("leader"), worker], template=template)
-    return desired_gang(cliqueset, 0, backend="default", topology=make.topology_binding("new"))
+    binding = make.topology_binding("new")
+    return desired_gang(cliqueset, 0, backend="default", topology=binding, minima=minima)
 
 
 @dataclass(frozen=True)
@@ -179,10 +184,25 @@ EDITS = {
     "a role loses its own level": Held(
         placed_gang(role_required=RACK), wanted_gang(), {TOPOLOGY: [ROLE_FIELD]}
     ),
+    "a minimum is lowered": Held(
+        placed_gang(), wanted_gang(minima={"worker": 2}), {MINIMUM: [WORKER_MINIMUM]}
+    ),
+    "a minimum is raised": Held(
+        placed_gang(minima=(1, 2)), wanted_gang(minima={"worker": 3}), {MINIMUM: [WORKER_MINIMUM]}
+    ),
+    "two minima are others": Held(
+        placed_gang(),
+        wanted_gang(minima={"leader": 2, "worker": 2}),
+        {MINIMUM: [LEADER_MINIMUM, WORKER_MINIMUM]},
+    ),
+    "a role is scaled to none, which is no edit of its minimum": Held(
+        placed_gang(), wanted_gang(minima={"worker": 0}), {}
+    ),
+    "a role wakes up, which is no edit of its minimum": Held(placed_gang(minima=(1, 0)), wanted_gang(), {}),
     "everything is another": Held(
         placed_gang(priority="low", required=RACK, role_required=RACK),
-        wanted_gang(priority="high", required="zone", role="zone"),
-        {PRIORITY: [PRIORITY_FIELD], TOPOLOGY: [GANG_FIELD, ROLE_FIELD]},
+        wanted_gang(priority="high", required="zone", role="zone", minima={"leader": 2}),
+        {PRIORITY: [PRIORITY_FIELD], TOPOLOGY: [GANG_FIELD, ROLE_FIELD], MINIMUM: [LEADER_MINIMUM]},
     ),
 }
 
@@ -191,7 +211,7 @@ EDITS = {
 @pytest.mark.parametrize("case", EDITS.values(), ids=EDITS)
 def test_an_edit_of_a_placed_gang_is_told_or_held(case: Held, editable: frozenset[str]) -> None:
     held = [field for about, fields in case.fields.items() if about not in editable for field in fields]
-    assert differing_fields(case.wanted, case.gang, editable) == held
+    assert sorted(differing_fields(case.wanted, case.gang, editable)) == sorted(held)
 
 
 def copied(manifest: Manifest) -> Manifest:
@@ -206,16 +226,15 @@ def copied(manifest: Manifest) -> Manifest:
 def test_what_is_held_is_written_as_the_gang_has_it(case: Held, editable: frozenset[str]) -> None:
     desired = copied(case.wanted)
     held_edits(desired, case.gang, editable)
-    assert differing_fields(desired, case.gang, ()) == [
-        field for about, fields in case.fields.items() if about in editable for field in fields
-    ]
+    told = [field for about, fields in case.fields.items() if about in editable for field in fields]
+    assert sorted(differing_fields(desired, case.gang, ())) == sorted(told)
     keeps_place = TOPOLOGY in case.fields and TOPOLOGY not in editable
     name = case.gang.annotations.get(labels.TOPOLOGY_NAME)
-    told = desired["metadata"]["annotations"][labels.TOPOLOGY_NAME]
-    assert told == (name if keeps_place else case.wanted["metadata"]["annotations"][labels.TOPOLOGY_NAME])
+    named = desired["metadata"]["annotations"][labels.TOPOLOGY_NAME]
+    assert named == (name if keeps_place else case.wanted["metadata"]["annotations"][labels.TOPOLOGY_NAME])
 
 
-def test_what_is_held_leaves_minima_and_names_as_they_are_wanted() -> None:
+def test_what_is_held_is_written_with_the_constraints_and_the_priority_of_the_gang() -> None:
     desired = wanted_gang(priority="high", required="zone", role="zone")
     held_edits(desired, placed_gang(priority="low", required=RACK), ())
     assert desired["spec"]["priorityClassName"] == "low"
@@ -229,46 +248,33 @@ def test_what_is_held_leaves_minima_and_names_as_they_are_wanted() -> None:
     ]
 
 
-@dataclass(frozen=True)
-class HeldMinima:
-    roles: list[Manifest]
-    there: Mapping[str, int]
-    want: list[str]
-    editable: Collection[str] = ()
-    replica: int = 0
+def test_a_role_that_sleeps_or_wakes_up_does_so_though_the_scheduler_cannot_be_told_of_minima() -> None:
+    for gang, minima, want in (
+        (placed_gang(), {"worker": 0}, [1, 0]),
+        (placed_gang(minima=(1, 0)), {"worker": 3}, [1, 3]),
+    ):
+        desired = wanted_gang(minima=minima)
+        held_edits(desired, gang, ())
+        assert [each["minReplicas"] for each in desired["spec"]["podgroups"]] == want
 
 
-def at(position: int) -> str:
-    return f"spec.template.cliques[{position}].spec.minAvailable"
-
-
-HELD_MINIMA = {
-    "another minimum is held": HeldMinima([role("w", 3, 2)], {"t-0-w": 1}, [at(0)]),
-    "the same minimum is not": HeldMinima([role("w", 3, 2)], {"t-0-w": 2}, []),
-    "each role is told by its position": HeldMinima(
-        [role("a", 3, 2), role("b", 3, 2), role("c", 3, 2)],
-        {"t-0-a": 1, "t-0-b": 2, "t-0-c": 3},
-        [at(0), at(2)],
-    ),
-    "one that was left out is decided and not edited": HeldMinima([role("w", 9)], {"t-0-w": 3}, []),
-    "a clique that does not exist yet gets its own": HeldMinima([role("w", 3, 2)], {"t-1-w": 1}, []),
-    "the cliques of the gang's own replica count": HeldMinima(
-        [role("w", 3, 2)], {"t-0-w": 2, "t-1-w": 1}, [at(0)], replica=1
-    ),
-    "a scheduler that can be told takes it": HeldMinima(
-        [role("w", 3, 2)], {"t-0-w": 1}, [], editable={MINIMUM}
-    ),
-    "that it can be told of something else does not help": HeldMinima(
-        [role("w", 3, 2)], {"t-0-w": 1}, [at(0)], editable={PRIORITY, TOPOLOGY}
-    ),
+AS_PLACED = {
+    "what the set wants is what the pods on nodes were made for": (wanted_gang(priority="low"), True),
+    "the set was edited since": (wanted_gang(priority="high"), False),
+    "another minimum": (wanted_gang(priority="low", minima={"worker": 2}), False),
+    "another level of the gang": (wanted_gang(priority="low", required="rack"), False),
+    "another level of a role": (wanted_gang(priority="low", role="rack"), False),
 }
 
 
-@pytest.mark.parametrize("case", HELD_MINIMA.values(), ids=HELD_MINIMA)
-def test_held_minima(case: HeldMinima) -> None:
-    cliques = {name: clique(name, 3, minimum) for name, minimum in case.there.items()}
-    cliqueset = make.cliqueset("t", case.roles, replicas=2)
-    assert held_minima(cliqueset, case.replica, cliques, case.editable) == case.want
+@pytest.mark.parametrize(("desired", "want"), AS_PLACED.values(), ids=AS_PLACED)
+def test_what_was_written_into_a_placed_gang_is_told_from_an_edit_of_its_set(
+    desired: Manifest, want: bool
+) -> None:
+    """The pods on nodes tell what the gang was when it was placed, whatever it has become since."""
+    placed_for = next_revision(placed_gang(priority="low"))
+    for now in (placed_gang(priority="low"), placed_gang(priority="scribbled", minima=(9, 9))):
+        assert is_as_placed(desired, now, placed_for) is want
 
 
 # Impossible edits ---------------------------------------------------------------------------------

@@ -236,7 +236,7 @@ def test_a_pod_says_which_start_of_its_gang_it_was_made_for() -> None:
 
 
 def test_annotations_of_the_clique_reach_its_pods_but_for_what_only_the_clique_means() -> None:
-    marks = {"team": "a", labels.TEMPLATE_REPLICAS: "3"}
+    marks = {"team": "a", labels.TEMPLATE_REPLICAS: "3", labels.DECIDED_MINIMUM: "3"}
     annotated = make.clique("train-0-worker", 3, labels=MARKS, annotations=marks)
     manifest = desired_pod(annotated, NewPod(0, "train-0-worker-abcde"), PRESENT)
     assert manifest["metadata"]["annotations"] == {"team": "a", labels.GANG_REVISION: PRESENT}
