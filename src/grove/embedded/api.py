@@ -467,7 +467,9 @@ class API:
         if home.key == (crds.GROUP, crds.PLURAL):
             self.custom.before_store(new)
         if old is not None and finished(home, new):
-            return self.remove(home, self.store.put(home.key, new).obj)
+            entry = self.store.retire(home.key, new)
+            self._after_removal(home, new)
+            return entry
         entry = self.store.put(home.key, new)
         if home.key == (crds.GROUP, crds.PLURAL):
             self.custom.after_store(new)
@@ -478,10 +480,13 @@ class API:
         """Takes an object out of the store; whoever depends on that is told."""
         meta = obj["metadata"]
         entry = self.store.remove(home.key, meta.get("namespace") or "", meta["name"])
+        self._after_removal(home, obj)
+        return entry
+
+    def _after_removal(self, home: ResourceType, obj: Manifest) -> None:
         for listener in self.removed:
             listener(home, obj)
         self.admission.after_write(home, obj)
-        return entry
 
 
 def finished(home: ResourceType, obj: Manifest) -> bool:

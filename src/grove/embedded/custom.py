@@ -6,12 +6,13 @@ without fields that no longer exist, at an unchanged resourceVersion.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from grove.embedded import crds
-from grove.embedded.errors import Cause, Manifest
+from grove.embedded.errors import Cause, Manifest, NotStored
 from grove.embedded.registry import ResourceType
 from grove.embedded.schema import custom_schema
 from grove.embedded.store import encode
@@ -96,7 +97,9 @@ class CustomKinds:
             return
         crd = self._api.find(crds.GROUP, crds.PLURAL, "", f"{resource.plural}.{resource.group}")
         if crd is not None and crd["metadata"].get("deletionTimestamp"):
-            self.finish(crd)
+            # The object is gone whatever becomes of its CRD, which `Deletions.resume` looks at again.
+            with contextlib.suppress(NotStored):
+                self.finish(crd)
 
     def finish(self, crd: Manifest) -> None:
         """Takes away the cleanup finalizer, and the CRD with it when nothing else keeps it."""

@@ -57,6 +57,10 @@ class ApiError(Exception):
         return body
 
 
+class NotStored(ApiError):
+    """A write that the data directory did not take; the state of the cluster is as if it had never come."""
+
+
 def _qualified(resource: ResourceType) -> str:
     return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
 
