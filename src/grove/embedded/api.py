@@ -29,7 +29,7 @@ from grove.embedded.errors import (
 )
 from grove.embedded.generator import Generator
 from grove.embedded.listing import Page
-from grove.embedded.options import ListOptions, WatchOptions, WriteOptions
+from grove.embedded.options import ListOptions, WatchOptions, WriteOptions, is_number
 from grove.embedded.registry import ResourceType
 from grove.embedded.selectors import Predicate, both, field_predicate, label_predicate
 from grove.embedded.store import Entry, Store, Watcher, encode
@@ -102,7 +102,7 @@ class API:
         """A watcher, and the state that it starts from when the client asked for no particular revision."""
         predicate = self.predicate(resource, options.labels, options.fields)
         text = options.resource_version
-        if text and not text.isdigit():
+        if text and not is_number(text):
             # Kubernetes answers 500 without a reason here, and clients have been written against that.
             raise ApiError(500, "", f'strconv.ParseUint: parsing "{text}": invalid syntax')
         initial = options.initial_events or text in ("", "0")

@@ -7,6 +7,7 @@ without fields that no longer exist, at an unchanged resourceVersion.
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -36,7 +37,13 @@ class CustomKinds:
             return causes
         for index, version in enumerate(crd["spec"]["versions"]):
             where = f"spec.versions[{index}].schema.openAPIV3Schema"
-            for cause in custom_schema(version["schema"]["openAPIV3Schema"]).check_rules():
+            try:
+                schema = custom_schema(version["schema"]["openAPIV3Schema"])
+            except re.error as error:
+                why = f"Invalid value: must be a valid regular expression, but isn't: {error}"
+                causes.append(Cause(where, "FieldValueInvalid", why))
+                continue
+            for cause in schema.check_rules():
                 field = f"{where}.{cause.field}" if cause.field else where
                 causes.append(Cause(field, cause.reason, cause.message))
         return causes

@@ -90,6 +90,12 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "Gangs, pods, quotas, leases and custom kinds are what an operator of workloads depends on.",
     ),
     Deviation(
+        "nesting",
+        API,
+        "A body that is nested deeper than 150 levels is refused with 400; in Kubernetes it is 10,000.",
+        "What walks objects recursively must fit on Python's stack.",
+    ),
+    Deviation(
         "decoding-errors",
         API,
         "A body that cannot be decoded is refused with the same code and reason, but in other words.",

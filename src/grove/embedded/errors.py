@@ -137,6 +137,10 @@ def invalid_options(kind: str, field: str, message: str) -> ApiError:
     return ApiError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {field}: {message}', details)
 
 
+def too_large(what: str) -> ApiError:
+    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {what}")
+
+
 def unsupported_media(accepted: Sequence[str]) -> ApiError:
     what = ", ".join(accepted)
     message = f"the body of the request was in an unknown format - accepted media types include: {what}"
