@@ -40,6 +40,7 @@ from grove.embedded.authentication import Authenticator
 from grove.embedded.catalog import Catalog
 from grove.embedded.clock import Clock, SystemClock, rfc3339
 from grove.embedded.errors import Manifest, gone
+from grove.embedded.expiry import EventExpiry
 from grove.embedded.faults import Faults
 from grove.embedded.generator import Generator
 from grove.embedded.http import HttpServer
@@ -144,6 +145,7 @@ class EmbeddedCluster:
             new_uid=self.generator.uid,
         )
         self.api.webhooks = self.webhooks
+        self._expiry = EventExpiry(self.store)
         self._journal = self._open_journal()
         self.token = self._secret("token")
         self.authenticator = Authenticator(
@@ -188,6 +190,7 @@ class EmbeddedCluster:
             await self._resume(self._journal)
         elif self._loaded is None:
             await self._furnish()
+        self._expiry.start()
         if self.options.listen:
             self._certificates = await asyncio.to_thread(make_certificates)
             self._server = HttpServer(self.app, self._certificates, port=self.options.port)
@@ -221,6 +224,7 @@ class EmbeddedCluster:
         if self._mirrors is not None:
             await self._mirrors.close()
             self._mirrors = None
+        self._expiry.stop()
         self.store.end_watches()
         if self._server is not None:
             await self._server.stop()
@@ -381,6 +385,7 @@ class EmbeddedCluster:
         self.store.restore(snapshot.store)
         self.generator.setstate(snapshot.generator)
         self._serve_stored_crds()
+        self._expiry.look_anew()
 
     async def fork(self, **changes: object) -> EmbeddedCluster:
         """A second, running cluster that starts from this one's state; it listens only when told to."""
