@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from grove.embedded import discovery, openapi
+from grove.embedded import discovery, openapi, openapi_v2
 from grove.embedded.api import API
 from grove.embedded.authentication import Authenticator, service_account_user
 from grove.embedded.conversion import to_served
@@ -259,7 +259,18 @@ class App:
         registry = self.api.catalog.registry
         if not parts:
             return reply(
-                {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
+                {
+                    "paths": [
+                        "/api",
+                        "/apis",
+                        "/healthz",
+                        "/livez",
+                        "/openapi/v2",
+                        "/openapi/v3",
+                        "/readyz",
+                        "/version",
+                    ]
+                }
             )
         if parts[0] in _HEALTH:
             return reply(b"ok", kind="text/plain; charset=utf-8")
@@ -267,6 +278,8 @@ class App:
             return reply(version_info(self.api.catalog.minor))
         if parts[:2] == ["openapi", "v3"]:
             return self._openapi(parts[2:])
+        if parts == ["openapi", "v2"]:
+            return self._openapi_v2(request.headers.get("accept", ""))
         if parts in (["api"], ["apis"]):
             core = parts == ["api"]
             if discovery.wants_aggregated(request.headers.get("accept", "")):
@@ -299,6 +312,17 @@ class App:
                 raise no_such_path()
             known = self._documents[path] = (revision, encode(document))
         return reply(known[1], headers={"Cache-Control": "public, max-age=31536000"})
+
+    def _openapi_v2(self, accept: str) -> Response:
+        as_protobuf = openapi_v2.wants_protobuf(accept)
+        kind = openapi_v2.PROTOBUF if as_protobuf else JSON
+        revision = self.api.catalog.registry.revision
+        known = self._documents.get(kind)
+        if known is None or known[0] != revision:
+            catalog = self.api.catalog
+            content = openapi_v2.protobuf(catalog) if as_protobuf else encode(openapi_v2.document(catalog))
+            known = self._documents[kind] = (revision, content)
+        return reply(known[1], kind=kind)
 
     # --- reading
 

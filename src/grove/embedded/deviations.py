@@ -71,12 +71,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "One client at a time is the normal case; overload is played by fault injection instead.",
     ),
     Deviation(
-        "openapi-v2",
-        API,
-        "`/openapi/v2` is not served.",
-        "kubectl has used `/openapi/v3` since 1.27.",
-    ),
-    Deviation(
         "history",
         API,
         "The past is kept by number of events (4096 for each kind) and not for five minutes.",
