@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from grove.embedded import conversion, crds, listing, metadata, ssa
-from grove.embedded.admission import Admission
+from grove.embedded.accounts import Accounts
+from grove.embedded.admission import PODS, Admission
 from grove.embedded.catalog import Catalog
 from grove.embedded.clock import Clock, rfc3339
 from grove.embedded.context import Context
@@ -57,9 +58,13 @@ class API:
         self.generator = generator
         self.webhooks: Webhooks | None = None
         self.admission = Admission(self)
+        self.accounts = Accounts(self)
         self.custom = CustomKinds(self)
         self._tracking = managed_fields
-        self.removed: list[Callable[[ResourceType, Manifest], None]] = [self.custom.after_removal]
+        self.removed: list[Callable[[ResourceType, Manifest], None]] = [
+            self.custom.after_removal,
+            self.accounts.after_removal,
+        ]
         """Called after an object is gone."""
 
     # --- reading
@@ -138,6 +143,8 @@ class API:
         context = self.context(home, options)
         assigned = self._to_be_assigned(home, obj)
         self._begin_life(home, obj, context)
+        if home.key == PODS:
+            self.accounts.admit(home, obj)
         self.admission.before_create(home, obj, context)
         obj = await self._mutate("CREATE", home, obj, None, options)
         meta = obj["metadata"]
@@ -473,6 +480,8 @@ class API:
         entry = self.store.put(home.key, new)
         if home.key == (crds.GROUP, crds.PLURAL):
             self.custom.after_store(new)
+        if old is None:
+            self.accounts.after_creation(home, new)
         self.admission.after_write(home, new)
         return entry
 

@@ -264,8 +264,6 @@ class EmbeddedCluster:
         client = self.client(agent="kube-apiserver")
         for name in NAMESPACES:
             await client.create("/api/v1/namespaces", {"metadata": {"name": name}})
-            account = {"metadata": {"name": "default"}}
-            await client.create(f"/api/v1/namespaces/{name}/serviceaccounts", account)
         for name, value in PRIORITIES.items():
             level = {
                 "metadata": {"name": name},

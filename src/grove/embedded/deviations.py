@@ -249,8 +249,9 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "namespace-content",
         ACTORS,
-        "A new namespace has no `default` ServiceAccount and no `kube-root-ca.crt`, and pods need neither.",
-        "Tests see only what they made themselves.",
+        "A new namespace has no `kube-root-ca.crt`, its `default` ServiceAccount is there at once, and "
+        "pods get no volume with a token.",
+        "Nothing runs in a pod that could use them.",
     ),
     Deviation(
         "endpoints",
