@@ -104,13 +104,14 @@ async def assemble(
     identity: Identity = Identity(),  # noqa: B008 - frozen
     election_client: Client | None = None,
     health: bool = True,
+    host: str = "127.0.0.1",
     only: str = "",
 ) -> Operator:
     """Wire an operator against the cluster behind `client`; asks it what it serves, writes nothing.
 
     With `only` it is the process of that backend: it acts on the gangs that the operator leaves to it, and
     does nothing else. With leader election, what it writes besides its lease and events about itself passes
-    the elector's fence.
+    the elector's fence. `host` is where the probes are served unless the configuration names an address.
     """
     clock, rng = clock or SystemClock(), rng or random.Random()
     metrics = Metrics()
@@ -155,7 +156,7 @@ async def assemble(
         metrics=metrics,
         recorder=recorder,
         elector=elector,
-        health_address=(probes.bind_address or "0.0.0.0", probes.port) if health else None,
+        health_address=(probes.bind_address or host, probes.port) if health else None,
         tune_gc=health,
     )
     manager.add_service("discovery", scheduling.run)

@@ -4,7 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -40,6 +41,14 @@ class Process:
     @property
     def said(self) -> str:
         return self._said.read_text()
+
+    def wait_until_said(self, words: str) -> None:
+        """Until it has said something on standard error, where nobody can wait for a line."""
+        deadline = time.monotonic() + SECONDS
+        while words not in self.said:
+            assert self._process.poll() is None, self.said
+            assert time.monotonic() < deadline, f"it never said {words!r}: {self.said}"
+            time.sleep(0.02)
 
     def ask_to_stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and wait for the end; its exit code."""
@@ -89,3 +98,17 @@ def kubectl(kubeconfig: Path, *arguments: str) -> str:
     )
     assert ran.returncode == 0, f"kubectl {' '.join(arguments)}: {ran.stderr}"
     return ran.stdout
+
+
+def listening_elsewhere(pids: Iterable[int]) -> list[str]:
+    """The addresses other than the loopback's on which processes listen, as the kernel tells them."""
+    links = [link for pid in pids for link in Path(f"/proc/{pid}/fd").iterdir()]
+    sockets = {str(link.readlink()) for link in links}
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            # 0A is LISTEN; 0100007F is 127.0.0.1 as this machine writes it down.
+            if words[3] == "0A" and f"socket:[{words[9]}]" in sockets and words[1][:8] != "0100007F":
+                found.append(words[1])
+    return found

@@ -23,6 +23,7 @@ def test_the_demonstration_shows_every_milestone_of_each_gang_and_ends_well(tmp_
                     gang,
                     milestone,
                 )
+    assert "the schedulers shown here are simulations on an embedded cluster" in told.splitlines()[0]
     assert "scheduling.k8s.io/v1alpha2" in told
     assert "scheduling.run.ai/v2alpha2" in told
     assert "scheduling.sigs.k8s.io/v1alpha1" in told

@@ -18,7 +18,7 @@ from grove.kube.config import load as connection
 from grove.kube.transport import HttpTransport
 
 from .conftest import Grove
-from .processes import kubectl, started
+from .processes import kubectl, listening_elsewhere, started
 
 CONFIGURATION = """
 apiVersion: operator.config.grove.io/v1alpha1
@@ -56,6 +56,21 @@ def test_a_set_runs_while_the_operator_does_and_sigterm_ends_it_in_order(
         assert process.ask_to_stop(signal.SIGTERM) == 0
         assert "stopped" in process.said
         assert not process.anything_left()
+
+
+@pytest.mark.parametrize(
+    ("probes", "everywhere"), [({"port": 0}, False), ({"port": 0, "bindAddress": "0.0.0.0"}, True)]
+)
+def test_only_an_explicit_address_lets_it_listen_beyond_the_loopback(
+    cluster: Path, tmp_path: Path, probes: dict[str, object], everywhere: bool
+) -> None:
+    file = configuration(tmp_path)
+    document = yaml.safe_load(file.read_text())
+    file.write_text(yaml.safe_dump({**document, "server": {"healthProbes": probes}}))
+    with started("run", "--kubeconfig", str(cluster), "--config", str(file), folder=tmp_path) as process:
+        process.wait_until_said("health server listens")
+        assert bool(listening_elsewhere([process.group])) == everywhere
+        assert process.ask_to_stop() == 0
 
 
 def test_a_health_port_in_use_names_port_and_field(cluster: Path, tmp_path: Path, grove: Grove) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import Grove
-from .processes import kubectl, started
+from .processes import kubectl, listening_elsewhere, started
 
 
 def test_a_set_applied_with_kubectl_runs_and_everything_is_gone_after_sigterm(
@@ -109,3 +109,14 @@ def test_values_out_of_range_are_wrong_usage(grove: Grove, option: list[str]) ->
     ran = grove("up", *option)
     assert (ran.code, ran.out) == (2, "")
     assert option[0] in ran.err
+
+
+def test_a_configuration_without_an_address_listens_on_the_loopback_only(tmp_path: Path) -> None:
+    file = tmp_path / "operator.yaml"
+    header = "apiVersion: operator.config.grove.io/v1alpha1\nkind: OperatorConfiguration\n"
+    file.write_text(f"{header}server: {{healthProbes: {{port: 0}}}}\n")
+    with started("up", "--config", str(file), folder=tmp_path) as process:
+        assert process.output.readline(), process.said
+        process.wait_until_said("health server listens")
+        assert listening_elsewhere([process.group]) == []
+        assert process.ask_to_stop() == 0

@@ -15,7 +15,7 @@ from grove.real.versions import tools
 from grove.testing import make
 
 from .conftest import Grove
-from .processes import Process, kubectl, started
+from .processes import Process, kubectl, listening_elsewhere, started
 
 PROGRAMS = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 REAL = ("up", "--control-plane", "real", "--kubernetes", "1.36")
@@ -78,20 +78,6 @@ def test_a_set_runs_on_kubernetes_own_programs_and_all_of_them_end_with_sigterm(
     assert not logs.parent.exists()
 
 
-def listening_elsewhere(pids: dict[str, int]) -> list[str]:
-    """The addresses other than the loopback's on which processes listen, as the kernel tells them."""
-    links = [link for pid in pids.values() for link in Path(f"/proc/{pid}/fd").iterdir()]
-    sockets = {str(link.readlink()) for link in links}
-    found = []
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-            words = line.split()
-            # 0A is LISTEN; 0100007F is 127.0.0.1 as this machine writes it down.
-            if words[3] == "0A" and f"socket:[{words[9]}]" in sockets and words[1][:8] != "0100007F":
-                found.append(words[1])
-    return found
-
-
 @pytest.mark.real
 @pytest.mark.parametrize("name", [each for each in THIRD_PARTIES if each in BUILT_INS])
 def test_a_set_runs_on_the_scheduler_of_others_and_all_of_it_ends_with_sigterm(
@@ -111,7 +97,7 @@ def test_a_set_runs_on_the_scheduler_of_others_and_all_of_it_ends_with_sigterm(
         assert f" (real) with {scheduler.label} is up at " in process.said
         pids = programs_of(process)
         assert set(pids) == PROGRAMS - {"kube-scheduler"} | {tool.name for tool in scheduler.programs}
-        assert listening_elsewhere(pids) == []
+        assert listening_elsewhere(pids.values()) == []
         kubectl(kubeconfig, "apply", "--validate=false", "-f", str(manifest))
         ready = "--for=jsonpath={.status.availableReplicas}=1"
         kubectl(kubeconfig, "wait", "podcliqueset/pair", ready, "--timeout=60s")

@@ -517,3 +517,27 @@ def test_groves_kinds_answer_to_their_short_names_with_columns(kubectl: Kubectl)
     assert "AGE" in header
     assert kubectl.says("get pcs,pclq,pg -o name") == "podcliqueset.grove.io/s"
     assert "FIELD: cliques" in kubectl.says("explain pcs.spec.template.cliques")
+
+
+# --- kinds that only OpenAPI v2 leads to
+
+
+def test_apply_of_a_list_makes_what_is_in_it(kubectl: Kubectl) -> None:
+    items = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"a": "b"}},
+        {**pod("two"), "apiVersion": "v1", "kind": "Pod"},
+        {**gang("three"), "apiVersion": "sched.example.com/v1", "kind": "Gang"},
+    ]
+    file = kubectl.file({"apiVersion": "v1", "kind": "List", "items": items})
+    kubectl.says(f"apply -f {file}")
+    assert kubectl.says("get configmap/one pod/two gang/three -o name").splitlines() == [
+        "configmap/one",
+        "pod/two",
+        "gang.sched.example.com/three",
+    ]
+
+
+def test_apply_of_a_list_names_the_field_that_a_kind_in_it_does_not_have(kubectl: Kubectl) -> None:
+    wrong = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "dta": {"a": "b"}}
+    file = kubectl.file({"apiVersion": "v1", "kind": "List", "items": [wrong]})
+    assert 'unknown field "dta"' in kubectl.refuses(f"apply -f {file}")

@@ -38,8 +38,10 @@ def test_replicas_elect_a_leader() -> None:
     assert load((DEPLOY / "config.yaml").read_text()).leader_election.enabled
 
 
-def test_the_probes_ask_the_configured_port() -> None:
-    port = load((DEPLOY / "config.yaml").read_text()).server.health_probes.port
+def test_the_probes_ask_the_configured_port_at_the_address_of_the_pod() -> None:
+    probes = load((DEPLOY / "config.yaml").read_text()).server.health_probes
+    port = probes.port
+    assert probes.bind_address == "0.0.0.0"
     (health,) = container()["ports"]
     assert health == {"name": "health", "containerPort": port}
     assert container()["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}

@@ -93,3 +93,38 @@ def test_the_index_changes_when_kinds_do() -> None:
         assert (await client.get("/openapi/v3"))["paths"]["api/v1"] != before["paths"]["api/v1"]
 
     with_cluster(body, ClusterOptions(listen=False, actors=False, kubernetes="1.37"))
+
+
+def test_openapi_v2_is_one_document_with_every_kind() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        await client.create(CRDS, gang_crd())
+        document = await client.get("/openapi/v2")
+        assert document["swagger"] == "2.0"
+        definitions = document["definitions"]
+        kinds = {
+            (kind["group"], kind["version"], kind["kind"])
+            for each in definitions.values()
+            for kind in each.get("x-kubernetes-group-version-kind", ())
+        }
+        assert {("", "v1", "Pod"), ("apps", "v1", "Deployment"), ("sched.example.com", "v1", "Gang")} <= kinds
+        pod = definitions["io.k8s.api.core.v1.Pod"]["properties"]
+        assert pod["spec"]["$ref"] == "#/definitions/io.k8s.api.core.v1.PodSpec"
+        port = definitions["io.k8s.apimachinery.pkg.util.intstr.IntOrString"]
+        assert port == {"type": "string", "format": "int-or-string"}
+        parameters = document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]["parameters"]
+        assert {"name": "dryRun", "in": "query", "type": "string", "uniqueItems": True} in parameters
+
+    with_cluster(body)
+
+
+def test_openapi_v2_is_protobuf_for_those_who_ask_for_it() -> None:
+    async def body(cluster: EmbeddedCluster, _: LocalClient) -> None:
+        wanted = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+        answer = await send(cluster, "GET", "/openapi/v2", headers={"accept": wanted})
+        assert answer.headers["Content-Type"].endswith("+protobuf")
+        assert isinstance(answer.body, bytes)
+        # The first field is the text "2.0".
+        assert answer.body.startswith(b"\x0a\x032.0")
+        assert b"io.k8s.api.core.v1.Pod" in answer.body
+
+    with_cluster(body)

@@ -96,7 +96,9 @@ class WebhookServer(View):
 class HealthServer(View):
     """Where /healthz and /readyz are served."""
 
-    bind_address: Annotated[str, says("Address; all when blank.")] = ""
+    bind_address: Annotated[
+        str, says("Address; when blank the loopback, and every address where the operator runs in a pod.")
+    ] = ""
     port: Annotated[int, says("Port.")] = 2751
 
 

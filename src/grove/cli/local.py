@@ -80,12 +80,13 @@ async def local_cluster(options: "ClusterOptions", kubeconfig: Path) -> "AsyncIt
     """A running cluster whose kubeconfig is in the file; both are gone afterwards."""
     from grove.embedded.cluster import EmbeddedCluster, RefusedToStart
     from grove.embedded.http import PortInUse
+    from grove.embedded.journal import DirectoryInUse
 
     try:
         cluster = await EmbeddedCluster(options).start()
     except RefusedToStart as error:
         raise Failed(f"{error} (--force)") from None
-    except PortInUse as error:
+    except (PortInUse, DirectoryInUse) as error:
         raise Failed(str(error)) from None
     except sqlite3.Error as error:
         raise Failed(f"the data in {options.data_dir} cannot be used: {error}") from None

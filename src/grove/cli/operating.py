@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 #: How often missing permissions are asked for again.
 _ASK_AGAIN_SECONDS: Final = 30.0
+_LOOPBACK: Final = "127.0.0.1"
+_EVERY_ADDRESS: Final = "0.0.0.0"
 _CANNOT_LISTEN: Final = {
     errno.EADDRINUSE: "is already in use",
     errno.EACCES: "may not be used by this user",
@@ -108,8 +110,11 @@ def limiter_of(configuration: OperatorConfiguration) -> Limiter:
 def identity_of(namespace: str) -> Identity:
     """Who this process is among its replicas: the pod's name in a cluster, host and process elsewhere."""
     host = socket.gethostname()
-    in_pod = bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
-    return Identity(host if in_pod else f"{host}-{os.getpid()}", namespace)
+    return Identity(host if _in_pod() else f"{host}-{os.getpid()}", namespace)
+
+
+def _in_pod() -> bool:
+    return bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
 
 
 async def serve(
@@ -130,7 +135,16 @@ async def serve(
         async with connected(kubeconfig, context, manager="grove-operator", limiter=limiter) as reached:
             try:
                 operator = await unless_stopped(
-                    operator_for(reached, configuration, namespace=namespace, path=path, only=only), stop
+                    operator_for(
+                        reached,
+                        configuration,
+                        namespace=namespace,
+                        path=path,
+                        only=only,
+                        # The kubelet probes a pod at the pod's own address.
+                        host=_EVERY_ADDRESS if _in_pod() else _LOOPBACK,
+                    ),
+                    stop,
                 )
             except Interrupted:
                 return
@@ -148,11 +162,17 @@ async def operator_for(
     health: bool = True,
     path: str | None = None,
     only: str = "",
+    host: str = _LOOPBACK,
 ) -> Operator:
-    """A wired operator that has told which permissions it lacks; raises if it cannot work at all."""
+    """A wired operator that has told which permissions it lacks; raises if it cannot work at all.
+
+    `host` is where it serves its probes unless the configuration names an address.
+    """
     where = namespace or reached.connection.namespace
     identity = identity_of(where)
-    operator = await assemble(reached.client, configuration, identity=identity, health=health, only=only)
+    operator = await assemble(
+        reached.client, configuration, identity=identity, health=health, only=only, host=host
+    )
     scheduling = operator.scheduling
 
     def needs(of: OperatorConfiguration) -> list[Need]:
@@ -188,7 +208,7 @@ def follow(
 
 def _own_pod(identity: Identity) -> EventTarget | None:
     """What events about the operator itself are about; None outside of a cluster."""
-    if not os.environ.get("KUBERNETES_SERVICE_HOST"):
+    if not _in_pod():
         return None
     return EventTarget(kinds.PODS, Key(identity.namespace, identity.name), "")
 

@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 
 _IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 _MASTERS: Final = "system:masters"
+_ALL_SIMULATED: Final = (
+    "the schedulers shown here are simulations on an embedded cluster, not the schedulers' own programs; "
+    "no container runs; the operator is the real one"
+)
+_NODES_SIMULATED: Final = "the nodes are simulations: no container runs"
+_KAI_SIMULATED: Final = (
+    "Kubernetes' own programs are the real ones; KAI Scheduler and the nodes are simulations, "
+    "and no container runs"
+)
 
 
 class Kind(StrEnum):
@@ -50,6 +59,8 @@ class Plane:
     ours: bool = True
     #: Whether KAI Scheduler is played here.
     plays_kai: bool = False
+    #: What of it is not the real thing, in plain words.
+    simulated: str = ""
     #: Returns never while all is well; raises when a part of it ended by itself.
     failed: Callable[[], Awaitable[None]] = _for_ever
 
@@ -86,9 +97,8 @@ async def embedded_plane(options: "ClusterOptions", kubeconfig: Path) -> AsyncIt
 
     async with local_cluster(options, kubeconfig) as cluster:
         name = f"Kubernetes {options.kubernetes} (embedded)"
-        yield Plane(
-            str(kubeconfig), cluster.url, f"{name}{_up_at(cluster.url, options.shape)}", plays_kai=True
-        )
+        description = f"{name}{_up_at(cluster.url, options.shape)}"
+        yield Plane(str(kubeconfig), cluster.url, description, plays_kai=True, simulated=_ALL_SIMULATED)
 
 
 @contextlib.asynccontextmanager
@@ -129,7 +139,14 @@ async def real_plane(request: RealRequest, kubeconfig: Path) -> AsyncIterator[Pl
         if plane.third_party is not None:
             name += f" with {plane.third_party.label}"
         description = f"{name}{_up_at(plane.url, request.shape)}"
-        yield Plane(str(kubeconfig), plane.url, description, plays_kai=request.kai, failed=failed)
+        yield Plane(
+            str(kubeconfig),
+            plane.url,
+            description,
+            plays_kai=request.kai,
+            simulated=_KAI_SIMULATED if request.kai else _NODES_SIMULATED,
+            failed=failed,
+        )
 
 
 @contextlib.asynccontextmanager

@@ -72,7 +72,7 @@ async def _show(plane: AbstractAsyncContextManager[Plane], minor: str) -> None:
         operator_side = await stack.enter_async_context(connected(kubeconfig, None, manager="grove-operator"))
         audience = await stack.enter_async_context(connected(kubeconfig, None, manager="grove-demo"))
         await install_crds(audience.client)
-        await stage.introduce(audience.client, cluster.url)
+        await stage.introduce(audience.client, cluster)
         operator = await operator_for(operator_side, configuration())
         stage.operator = await stack.enter_async_context(working(operator))
         await stage.until("the operator is ready", operator.manager.working.is_set)
@@ -144,14 +144,15 @@ class Stage:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), min(left, 0.25))
 
-    async def introduce(self, client: Client, url: str) -> None:
-        """Say what cluster this is, as it describes itself."""
+    async def introduce(self, client: Client, plane: Plane) -> None:
+        """Say what cluster this is, as it describes itself, and what of it is simulated."""
         version = await client.version()
         nodes = await client.list_all(NODES, type=dict)
         racks = {node["metadata"]["labels"].get(RACK) for node in nodes}
         zones = {node["metadata"]["labels"].get(ZONE) for node in nodes}
         gpus = sum(int(node["status"]["capacity"].get(GPU, 0)) for node in nodes)
-        self.tell("cluster", f"Kubernetes {version.git_version} at {url}")
+        self.tell("simulated", plane.simulated)
+        self.tell("cluster", f"Kubernetes {version.git_version} at {plane.url}")
         where = f"{plural(len(racks), 'rack')} and {plural(len(zones), 'zone')}"
         self.tell("cluster", f"{plural(len(nodes), 'node')} with {plural(gpus, 'GPU')} in {where}")
 

@@ -6,6 +6,7 @@ requests and limits of a namespace. Priority classes are resolved by the pod's s
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from grove.embedded import quantities
 from grove.embedded.context import Context
-from grove.embedded.errors import Manifest, forbidden, not_found
+from grove.embedded.errors import Manifest, NotStored, forbidden, not_found
 from grove.embedded.registry import ResourceType
 
 if TYPE_CHECKING:
@@ -121,7 +122,11 @@ class Admission:
             used = self._used(namespace, hard)
             status = {"hard": dict(hard), "used": {key: _text(used[key]) for key in hard}}
             if quota.get("status") != status:
-                self._api.store.put(QUOTAS, {**quota, "metadata": {**quota["metadata"]}, "status": status})
+                # What was asked for is done; a status that cannot be stored is made true by the next write.
+                with contextlib.suppress(NotStored):
+                    self._api.store.put(
+                        QUOTAS, {**quota, "metadata": {**quota["metadata"]}, "status": status}
+                    )
 
 
 _MUST_SPECIFY = frozenset(

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from grove.embedded import conversion, crds, listing, metadata, ssa
-from grove.embedded.admission import Admission
+from grove.embedded.accounts import Accounts
+from grove.embedded.admission import PODS, Admission
 from grove.embedded.catalog import Catalog
 from grove.embedded.clock import Clock, rfc3339
 from grove.embedded.context import Context
@@ -29,7 +30,7 @@ from grove.embedded.errors import (
 )
 from grove.embedded.generator import Generator
 from grove.embedded.listing import Page
-from grove.embedded.options import ListOptions, WatchOptions, WriteOptions
+from grove.embedded.options import ListOptions, WatchOptions, WriteOptions, is_number
 from grove.embedded.registry import ResourceType
 from grove.embedded.selectors import Predicate, both, field_predicate, label_predicate
 from grove.embedded.store import Entry, Store, Watcher, encode
@@ -57,9 +58,13 @@ class API:
         self.generator = generator
         self.webhooks: Webhooks | None = None
         self.admission = Admission(self)
+        self.accounts = Accounts(self)
         self.custom = CustomKinds(self)
         self._tracking = managed_fields
-        self.removed: list[Callable[[ResourceType, Manifest], None]] = [self.custom.after_removal]
+        self.removed: list[Callable[[ResourceType, Manifest], None]] = [
+            self.custom.after_removal,
+            self.accounts.after_removal,
+        ]
         """Called after an object is gone."""
 
     # --- reading
@@ -102,7 +107,7 @@ class API:
         """A watcher, and the state that it starts from when the client asked for no particular revision."""
         predicate = self.predicate(resource, options.labels, options.fields)
         text = options.resource_version
-        if text and not text.isdigit():
+        if text and not is_number(text):
             # Kubernetes answers 500 without a reason here, and clients have been written against that.
             raise ApiError(500, "", f'strconv.ParseUint: parsing "{text}": invalid syntax')
         initial = options.initial_events or text in ("", "0")
@@ -138,6 +143,8 @@ class API:
         context = self.context(home, options)
         assigned = self._to_be_assigned(home, obj)
         self._begin_life(home, obj, context)
+        if home.key == PODS:
+            self.accounts.admit(home, obj)
         self.admission.before_create(home, obj, context)
         obj = await self._mutate("CREATE", home, obj, None, options)
         meta = obj["metadata"]
@@ -467,10 +474,14 @@ class API:
         if home.key == (crds.GROUP, crds.PLURAL):
             self.custom.before_store(new)
         if old is not None and finished(home, new):
-            return self.remove(home, self.store.put(home.key, new).obj)
+            entry = self.store.retire(home.key, new)
+            self._after_removal(home, new)
+            return entry
         entry = self.store.put(home.key, new)
         if home.key == (crds.GROUP, crds.PLURAL):
             self.custom.after_store(new)
+        if old is None:
+            self.accounts.after_creation(home, new)
         self.admission.after_write(home, new)
         return entry
 
@@ -478,10 +489,13 @@ class API:
         """Takes an object out of the store; whoever depends on that is told."""
         meta = obj["metadata"]
         entry = self.store.remove(home.key, meta.get("namespace") or "", meta["name"])
+        self._after_removal(home, obj)
+        return entry
+
+    def _after_removal(self, home: ResourceType, obj: Manifest) -> None:
         for listener in self.removed:
             listener(home, obj)
         self.admission.after_write(home, obj)
-        return entry
 
 
 def finished(home: ResourceType, obj: Manifest) -> bool:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from grove.embedded import discovery, openapi
+from grove.embedded import discovery, openapi, openapi_v2
 from grove.embedded.api import API
 from grove.embedded.authentication import Authenticator, service_account_user
 from grove.embedded.conversion import to_served
@@ -31,9 +31,10 @@ from grove.embedded.listing import Page
 from grove.embedded.messages import JSON, Request, Response, reply
 from grove.embedded.negotiation import (
     PROTOBUF,
+    TOO_DEEP,
     YAML,
     Form,
-    decode_body,
+    decode_request,
     duplicate_fields,
     form_of,
     media_type,
@@ -45,12 +46,13 @@ from grove.embedded.options import (
     watch_options,
     write_options,
 )
-from grove.embedded.patching import APPLY, Patches, patched
+from grove.embedded.patching import APPLY, Patches, accepted_types, is_pinned, patched
 from grove.embedded.rbac import Attributes, Authorizer
 from grove.embedded.representation import Representation
 from grove.embedded.requests import Logged, RequestLog
 from grove.embedded.reviews import Reviews
 from grove.embedded.routing import Target, group_version, target_of
+from grove.embedded.schema import builtin_schema
 from grove.embedded.selectors import selected_name
 from grove.embedded.store import encode
 from grove.embedded.streams import WatchStream, error_frame, only
@@ -74,6 +76,13 @@ SHOWN_WHEN_DELETED = frozenset(
 )
 """Core kinds whose deletion answers with the object; others answer with a Status."""
 _NOT_SIMULATED = frozenset({"exec", "attach", "portforward", "proxy"})
+SHAPES = {
+    "scale": ("autoscaling", "v1", "Scale"),
+    "binding": ("", "v1", "Binding"),
+    "eviction": ("policy", "v1", "Eviction"),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
+}
+"""Group, version and kind of what is sent to a subresource, where it is not the object itself."""
 _REVIEW_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 PATCH_RELEASES = {"1.35": 3, "1.36": 4, "1.37": 1}
 _HEALTH = frozenset({"healthz", "livez", "readyz"})
@@ -151,12 +160,16 @@ class App:
         trace = Trace(user=request.user.name if request.user else "")
         try:
             user = request.user or self.authenticator.user_of(request.headers.get("authorization", ""))
-            if "impersonate-user" in request.headers:
+            if request.headers.get("impersonate-user"):
                 user = self._impersonated(request, user)
+            elif request.headers.get("impersonate-group"):
+                raise bad_request("a group can only be impersonated together with a user")
             trace.user = user.name
             response = await self._route(request, user, trace)
         except ApiError as error:
             response = reply(error.to_status(), error.status, headers=error.headers)
+        except RecursionError:
+            response = reply(bad_request(TOO_DEEP).to_status(), 400)
         except ConnectionLost:
             self._log(request, trace, 0)
             raise
@@ -246,7 +259,18 @@ class App:
         registry = self.api.catalog.registry
         if not parts:
             return reply(
-                {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
+                {
+                    "paths": [
+                        "/api",
+                        "/apis",
+                        "/healthz",
+                        "/livez",
+                        "/openapi/v2",
+                        "/openapi/v3",
+                        "/readyz",
+                        "/version",
+                    ]
+                }
             )
         if parts[0] in _HEALTH:
             return reply(b"ok", kind="text/plain; charset=utf-8")
@@ -254,6 +278,8 @@ class App:
             return reply(version_info(self.api.catalog.minor))
         if parts[:2] == ["openapi", "v3"]:
             return self._openapi(parts[2:])
+        if parts == ["openapi", "v2"]:
+            return self._openapi_v2(request.headers.get("accept", ""))
         if parts in (["api"], ["apis"]):
             core = parts == ["api"]
             if discovery.wants_aggregated(request.headers.get("accept", "")):
@@ -286,6 +312,17 @@ class App:
                 raise no_such_path()
             known = self._documents[path] = (revision, encode(document))
         return reply(known[1], headers={"Cache-Control": "public, max-age=31536000"})
+
+    def _openapi_v2(self, accept: str) -> Response:
+        as_protobuf = openapi_v2.wants_protobuf(accept)
+        kind = openapi_v2.PROTOBUF if as_protobuf else JSON
+        revision = self.api.catalog.registry.revision
+        known = self._documents.get(kind)
+        if known is None or known[0] != revision:
+            catalog = self.api.catalog
+            content = openapi_v2.protobuf(catalog) if as_protobuf else encode(openapi_v2.document(catalog))
+            known = self._documents[kind] = (revision, content)
+        return reply(known[1], kind=kind)
 
     # --- reading
 
@@ -345,7 +382,7 @@ class App:
 
     # --- writing
 
-    def _body(self, call: Call) -> Manifest:
+    async def _body(self, call: Call) -> Manifest:
         """The body as an object, with duplicate keys reported as the request asked."""
         request = call.request
         kind = request.headers.get("content-type", JSON)
@@ -353,20 +390,28 @@ class App:
             raise unsupported_media([JSON, YAML])
         if not request.body and request.method != "DELETE":
             raise bad_request("the body of the request is empty: an object is needed")
-        decoded = decode_body(request.body, kind)
+        decoded = await decode_request(request.body, kind)
         if not isinstance(decoded, dict):
             raise bad_request("the object provided is unrecognized: the body must be an object")
         if request.query.get("fieldValidation") != "Ignore" and media_type(kind) == JSON:
             doubled = duplicate_fields(request.body, decoded)
             call.write_options().report(doubled, call.target.resource.kind, call.target.resource.version)
-        return decoded
+        return self._checked(decoded, *shape) if (shape := _shape_of(call)) else decoded
+
+    def _checked(self, body: Manifest, group: str, version: str, kind: str) -> Manifest:
+        """A body that is only read and never stored, checked against its schema; 400 when it does not fit."""
+        schema = builtin_schema(self.api.catalog.minor, group, version, kind)
+        if schema is not None:
+            schema.prune(body)
+            schema.validate(body)
+        return body
 
     async def _create(self, call: Call) -> Response:
         target = call.target
         resource = target.resource
         if target.subresource in _NOT_SIMULATED:
             raise not_implemented(f"{resource.plural}/{target.subresource}")
-        body = self._body(call)
+        body = await self._body(call)
         if resource.group in _REVIEW_GROUPS:
             return reply(self._reviews.answer(resource, target.namespace, body, call.user), 201)
         options = call.write_options()
@@ -385,7 +430,7 @@ class App:
         return self._shown.one(resource, entry, call.form, include=call.include, status=201)
 
     async def _update(self, call: Call) -> Response:
-        target, body, options = call.target, self._body(call), call.write_options()
+        target, body, options = call.target, await self._body(call), call.write_options()
         where = (target.resource, target.namespace, target.name)
         if target.subresource == "scale":
             return reply(await self._subresources.put_scale(*where, body, options))
@@ -398,15 +443,18 @@ class App:
     async def _patch(self, call: Call) -> Response:
         target, request, options = call.target, call.request, call.write_options()
         kind = media_type(request.headers.get("content-type", ""))
-        patch = decode_body(request.body, kind)
+        if kind not in accepted_types(target.resource):
+            raise unsupported_media(accepted_types(target.resource))
+        if not request.body:
+            raise bad_request("error decoding patch: unexpected end of JSON input")
+        patch = await decode_request(request.body, kind)
         if not isinstance(patch, (dict, list)):
             raise bad_request("the body of a patch must be an object or a list")
         where = (target.resource, target.namespace, target.name)
         if target.subresource == "scale":
             scale = self._subresources.get_scale(*where)
-            pinned = isinstance(patch, dict) and (patch.get("metadata") or {}).get("resourceVersion")
-            new = patched(scale, patch, kind, schema=None)
-            if not pinned:
+            new = self._checked(patched(scale, patch, kind, schema=None), *SHAPES["scale"])
+            if not is_pinned(patch):
                 new.get("metadata", {}).pop("resourceVersion", None)
             return reply(await self._subresources.put_scale(*where, new, options))
         if kind == APPLY:
@@ -420,7 +468,7 @@ class App:
     async def _delete(self, call: Call) -> Response:
         target = call.target
         resource = target.resource
-        options = delete_options(call.request.query, self._body(call))
+        options = delete_options(call.request.query, await self._body(call))
         write = replace(call.write_options(), dry_run=options.dry_run)
         obj, gone = await self.deletions.delete(resource, target.namespace, target.name, options, write)
         if not gone or (not resource.group and resource.kind in SHOWN_WHEN_DELETED):
@@ -432,12 +480,22 @@ class App:
 
     async def _delete_collection(self, call: Call) -> Response:
         target, query = call.target, call.request.query
-        options = delete_options(query, self._body(call))
+        options = delete_options(query, await self._body(call))
         write = replace(call.write_options(), dry_run=options.dry_run)
         entries = await self.deletions.delete_collection(
             target.resource, target.namespace, list_options(query), options, write
         )
         return self._shown.many(target.resource, Page(entries, self.api.store.revision), Form.OBJECT)
+
+
+def _shape_of(call: Call) -> tuple[str, str, str] | None:
+    """Group, version and kind of a body that is not an object of the resource; None when it is one."""
+    resource = call.target.resource
+    if call.request.method == "DELETE":
+        return "", "v1", "DeleteOptions"
+    if resource.group in _REVIEW_GROUPS or resource.kind == "Binding":
+        return resource.group, resource.version, resource.kind
+    return SHAPES.get(call.target.subresource)
 
 
 def version_info(minor: str) -> Manifest:

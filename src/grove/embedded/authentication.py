@@ -15,11 +15,13 @@ import msgspec
 
 from grove.embedded.api import API
 from grove.embedded.clock import rfc3339
-from grove.embedded.errors import Manifest, not_found, unauthorized
+from grove.embedded.errors import Cause, Manifest, invalid, not_found, unauthorized
 from grove.embedded.identity import ADMIN, User
+from grove.embedded.registry import ResourceType
 
 DEFAULT_LIFETIME = 3600
 SHORTEST = 600
+LONGEST = 1 << 32
 
 
 class Authenticator:
@@ -53,7 +55,13 @@ class Authenticator:
             assert kind is not None
             raise not_found(kind, name)
         spec = request.get("spec") or {}
-        seconds = max(SHORTEST, int(spec.get("expirationSeconds") or DEFAULT_LIFETIME))
+        seconds = max(SHORTEST, spec.get("expirationSeconds") or DEFAULT_LIFETIME)
+        if seconds > LONGEST:
+            why = f"Invalid value: {seconds}: may not specify a duration larger than 2^32 seconds"
+            kind = ResourceType(
+                "authentication.k8s.io", "v1", "TokenRequest", "tokenrequests", "tokenrequest"
+            )
+            raise invalid(kind, "", [Cause("spec.expirationSeconds", "FieldValueInvalid", why)])
         expires = self._api.clock.now() + timedelta(seconds=seconds)
         claims = [namespace, name, account["metadata"]["uid"], rfc3339(expires)]
         payload = base64.urlsafe_b64encode(msgspec.json.encode(claims)).rstrip(b"=").decode()
@@ -76,7 +84,8 @@ class Authenticator:
 
     def _service_account(self, token: str) -> User | None:
         payload, dot, signature = token.partition(".")
-        if not dot or not hmac.compare_digest(signature, self._signature(payload)):
+        # A signature can be compared only if it is ASCII, which every token of ours is.
+        if not dot or not token.isascii() or not hmac.compare_digest(signature, self._signature(payload)):
             return None
         padded = payload + "=" * (-len(payload) % 4)
         namespace, name, uid, expires = msgspec.json.decode(base64.urlsafe_b64decode(padded))

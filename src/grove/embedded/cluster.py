@@ -40,6 +40,7 @@ from grove.embedded.authentication import Authenticator
 from grove.embedded.catalog import Catalog
 from grove.embedded.clock import Clock, SystemClock, rfc3339
 from grove.embedded.errors import Manifest, gone
+from grove.embedded.expiry import EventExpiry
 from grove.embedded.faults import Faults
 from grove.embedded.generator import Generator
 from grove.embedded.http import HttpServer
@@ -84,7 +85,9 @@ class ClusterOptions:
     listen: bool = True
     port: int = 0
     data_dir: Path | None = None
+    """Keeps the objects here; what was acknowledged survives the end of the process, however it ends."""
     durable: bool = False
+    """Waits for the disk at every write, so that the end of the machine loses nothing either."""
     actors: bool = True
     schedulers: tuple[str, ...] = SCHEDULERS
     features: frozenset[str] | None = None
@@ -125,7 +128,7 @@ class EmbeddedCluster:
         self.clock = self.options.clock or SystemClock()
         self.store = Store(ring=self.options.ring)
         self.catalog = Catalog(self.options.kubernetes, self.options.features)
-        self.generator = Generator(self.options.seed)
+        self.generator = Generator(self._seed())
         self.faults = self.options.faults or Faults(seed=self.options.seed)
         self.requests = RequestLog()
         self.api = API(
@@ -142,6 +145,7 @@ class EmbeddedCluster:
             new_uid=self.generator.uid,
         )
         self.api.webhooks = self.webhooks
+        self._expiry = EventExpiry(self.store)
         self._journal = self._open_journal()
         self.token = self._secret("token")
         self.authenticator = Authenticator(
@@ -164,34 +168,52 @@ class EmbeddedCluster:
 
     async def start(self) -> EmbeddedCluster:
         """Starts everything; when it returns, requests are answered."""
-        if os.environ.get(IN_CLUSTER) and not self.options.force:
-            raise RefusedToStart(
-                f"{IN_CLUSTER} is set: this looks like a pod of a real cluster, where an embedded cluster "
-                "would only confuse; set force to start anyway"
-            )
-        if self.options.tune_gc:
-            gc.set_threshold(50_000, 25, 50)
         try:
+            self._require_no_cluster()
+            if self.options.tune_gc:
+                gc.set_threshold(50_000, 25, 50)
             await self._start()
         except BaseException:
             await self.stop()
             raise
         return self
 
+    def _require_no_cluster(self) -> None:
+        if os.environ.get(IN_CLUSTER) and not self.options.force:
+            raise RefusedToStart(
+                f"{IN_CLUSTER} is set: this looks like a pod of a real cluster, where an embedded cluster "
+                "would only confuse; set force to start anyway"
+            )
+
     async def _start(self) -> None:
-        if self._loaded is None:
-            restored = self._journal.load(self.store) if self._journal else 0
-            self._serve_stored_crds()
-            if self._journal is not None:
-                self.store.listeners.append(self._journal.record)
-            if not restored:
-                await self._furnish()
+        if self._journal is not None:
+            await self._resume(self._journal)
+        elif self._loaded is None:
+            await self._furnish()
+        self._expiry.start()
         if self.options.listen:
             self._certificates = await asyncio.to_thread(make_certificates)
             self._server = HttpServer(self.app, self._certificates, port=self.options.port)
             await self._server.start()
         if self.options.actors:
             self._start_actors()
+
+    async def _resume(self, journal: Journal) -> None:
+        """Goes on with what the data directory holds; a cluster that was never complete begins anew."""
+        complete = journal.fact("furnished") is not None
+        if not complete:
+            # Nobody was served yet, so that nothing in it was acknowledged.
+            journal.empty()
+        journal.load(self.store)
+        self.store.keep = journal.keep
+        for crd in self.api.all_of(crds.GROUP, crds.PLURAL):
+            self.api.custom.after_store(crd)
+        services = self.api.all_of("", "services")
+        self.generator.resume_addresses(each["spec"].get("clusterIP") or "" for each in services)
+        await self.app.deletions.resume()
+        if not complete:
+            await self._furnish()
+            journal.remember("furnished", "yes")
 
     async def stop(self) -> None:
         """Ends actors, watches, the listener and the journal, in that order."""
@@ -202,13 +224,14 @@ class EmbeddedCluster:
         if self._mirrors is not None:
             await self._mirrors.close()
             self._mirrors = None
+        self._expiry.stop()
         self.store.end_watches()
         if self._server is not None:
             await self._server.stop()
             self._server = None
         await self.webhooks.close()
         if self._journal is not None:
-            self._journal.close()
+            self._journal.close(self.store.revision)
             self._journal = None
 
     async def __aenter__(self) -> EmbeddedCluster:
@@ -216,6 +239,10 @@ class EmbeddedCluster:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+    def _seed(self) -> int | str:
+        """What made-up names depend on: chance, where objects are kept, for no uid may come twice."""
+        return self.options.seed if self.options.data_dir is None else secrets.token_hex(16)
 
     def _open_journal(self) -> Journal | None:
         if self.options.data_dir is None:
@@ -237,8 +264,6 @@ class EmbeddedCluster:
         client = self.client(agent="kube-apiserver")
         for name in NAMESPACES:
             await client.create("/api/v1/namespaces", {"metadata": {"name": name}})
-            account = {"metadata": {"name": "default"}}
-            await client.create(f"/api/v1/namespaces/{name}/serviceaccounts", account)
         for name, value in PRIORITIES.items():
             level = {
                 "metadata": {"name": name},
@@ -375,6 +400,7 @@ class EmbeddedCluster:
         self.store.restore(snapshot.store)
         self.generator.setstate(snapshot.generator)
         self._serve_stored_crds()
+        self._expiry.look_anew()
 
     async def fork(self, **changes: object) -> EmbeddedCluster:
         """A second, running cluster that starts from this one's state; it listens only when told to."""

@@ -6,12 +6,14 @@ without fields that no longer exist, at an unchanged resourceVersion.
 
 from __future__ import annotations
 
+import contextlib
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from grove.embedded import crds
-from grove.embedded.errors import Cause, Manifest
+from grove.embedded.errors import Cause, Manifest, NotStored
 from grove.embedded.registry import ResourceType
 from grove.embedded.schema import custom_schema
 from grove.embedded.store import encode
@@ -35,7 +37,13 @@ class CustomKinds:
             return causes
         for index, version in enumerate(crd["spec"]["versions"]):
             where = f"spec.versions[{index}].schema.openAPIV3Schema"
-            for cause in custom_schema(version["schema"]["openAPIV3Schema"]).check_rules():
+            try:
+                schema = custom_schema(version["schema"]["openAPIV3Schema"])
+            except re.error as error:
+                why = f"Invalid value: must be a valid regular expression, but isn't: {error}"
+                causes.append(Cause(where, "FieldValueInvalid", why))
+                continue
+            for cause in schema.check_rules():
                 field = f"{where}.{cause.field}" if cause.field else where
                 causes.append(Cause(field, cause.reason, cause.message))
         return causes
@@ -96,7 +104,9 @@ class CustomKinds:
             return
         crd = self._api.find(crds.GROUP, crds.PLURAL, "", f"{resource.plural}.{resource.group}")
         if crd is not None and crd["metadata"].get("deletionTimestamp"):
-            self.finish(crd)
+            # The object is gone whatever becomes of its CRD, which `Deletions.resume` looks at again.
+            with contextlib.suppress(NotStored):
+                self.finish(crd)
 
     def finish(self, crd: Manifest) -> None:
         """Takes away the cleanup finalizer, and the CRD with it when nothing else keeps it."""

@@ -47,14 +47,22 @@ class Deletions:
                 self._api.remove(home, entry.obj)
             # A kind with a grace period is shown as the deletion marked it, also when there was none to wait.
             return (marked if home.key == ("", "pods") else entry.obj), True
-        if options.dry_run or marked == entry.obj:
+        is_crd = home.key == (crds.GROUP, crds.PLURAL)
+        if options.dry_run or (marked == entry.obj and not is_crd):
             return marked, False
-        if home.key == (crds.GROUP, crds.PLURAL):
-            self._api.custom.before_store(marked)
-            stored = self._api.store.put(home.key, marked).obj
+        if marked != entry.obj:
+            if is_crd:
+                self._api.custom.before_store(marked)
+            marked = self._api.store.put(home.key, marked).obj
+        if is_crd:
             await self._delete_instances(name, write)
-            return stored, False
-        return self._api.store.put(home.key, marked).obj, False
+        return marked, False
+
+    async def resume(self) -> None:
+        """Goes on with the CRDs that were being deleted when an earlier process ended."""
+        for crd in self._api.all_of(crds.GROUP, crds.PLURAL):
+            if crd["metadata"].get("deletionTimestamp"):
+                await self._delete_instances(crd["metadata"]["name"], WriteOptions())
 
     def _check_preconditions(self, home: ResourceType, obj: Manifest, options: DeleteOptions) -> None:
         meta = obj["metadata"]

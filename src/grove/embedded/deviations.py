@@ -71,12 +71,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "One client at a time is the normal case; overload is played by fault injection instead.",
     ),
     Deviation(
-        "openapi-v2",
-        API,
-        "`/openapi/v2` is not served.",
-        "kubectl has used `/openapi/v3` since 1.27.",
-    ),
-    Deviation(
         "history",
         API,
         "The past is kept by number of events (4096 for each kind) and not for five minutes.",
@@ -88,6 +82,12 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "Built-in kinds outside scheduling (Service, Ingress, volumes, probes ...) are checked against their "
         "schema, with few of the further rules.",
         "Gangs, pods, quotas, leases and custom kinds are what an operator of workloads depends on.",
+    ),
+    Deviation(
+        "nesting",
+        API,
+        "A body that is nested deeper than 150 levels is refused with 400; in Kubernetes it is 10,000.",
+        "What walks objects recursively must fit on Python's stack.",
     ),
     Deviation(
         "decoding-errors",
@@ -249,8 +249,9 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "namespace-content",
         ACTORS,
-        "A new namespace has no `default` ServiceAccount and no `kube-root-ca.crt`, and pods need neither.",
-        "Tests see only what they made themselves.",
+        "A new namespace has no `kube-root-ca.crt`, its `default` ServiceAccount is there at once, and "
+        "pods get no volume with a token.",
+        "Nothing runs in a pod that could use them.",
     ),
     Deviation(
         "endpoints",

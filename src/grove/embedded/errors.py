@@ -57,6 +57,10 @@ class ApiError(Exception):
         return body
 
 
+class NotStored(ApiError):
+    """A write that the data directory did not take; the state of the cluster is as if it had never come."""
+
+
 def _qualified(resource: ResourceType) -> str:
     return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
 
@@ -131,6 +135,10 @@ def invalid_options(kind: str, field: str, message: str) -> ApiError:
     cause = {"reason": "FieldValueInvalid", "message": message, "field": field}
     details: Manifest = {"group": "meta.k8s.io", "kind": kind, "causes": [cause]}
     return ApiError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {field}: {message}', details)
+
+
+def too_large(what: str) -> ApiError:
+    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {what}")
 
 
 def unsupported_media(accepted: Sequence[str]) -> ApiError:

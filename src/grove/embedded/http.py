@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from aiohttp import web
 
 from grove.embedded.app import App
-from grove.embedded.errors import ApiError
+from grove.embedded.errors import too_large
 from grove.embedded.faults import ConnectionLost
 from grove.embedded.messages import Request, Response
 from grove.embedded.tls import Certificates
@@ -41,7 +41,8 @@ class HttpServer:
     async def start(self) -> None:
         """Listens; with port 0 the system chooses one."""
         listener = self._listen()
-        server = web.Server(self._handle, access_log=None, handler_cancellation=True)
+        # To an API server a request's Content-Encoding means nothing: compressed bytes are no JSON.
+        server = web.Server(self._handle, access_log=None, handler_cancellation=True, auto_decompress=False)
         self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
         await self._runner.setup()
         site = web.SockSite(
@@ -76,7 +77,7 @@ class HttpServer:
     async def _handle(self, http: web.BaseRequest) -> web.StreamResponse:
         body = await _read(http)
         if body is None:
-            error = ApiError(413, "RequestEntityTooLarge", f"the body has more than {LARGEST_BODY} bytes")
+            error = too_large(f"limit is {LARGEST_BODY}")
             return web.json_response(error.to_status(), status=error.status)
         request = Request(
             method=http.method,
@@ -101,6 +102,9 @@ def _headers(http: web.BaseRequest) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name, value in http.headers.items():
         key = name.lower()
+        if not value.isascii():
+            # Bytes that are no UTF-8 come as halves of characters, which nothing can be made of.
+            value = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         headers[key] = f"{headers[key]},{value}" if key in headers else value
     return headers
 

@@ -8,13 +8,12 @@ state.
 from __future__ import annotations
 
 import base64
-import binascii
 from dataclasses import dataclass
 
 import msgspec
 
 from grove.embedded.errors import ApiError, Manifest, bad_request, gone, invalid_options
-from grove.embedded.options import ListOptions
+from grove.embedded.options import ListOptions, is_number
 from grove.embedded.store import Entry, ObjectKey, Predicate, Store, TableKey
 
 TOO_OLD = (
@@ -61,7 +60,7 @@ def page_of(
     revision, items = _source(store, key, namespace, options)
     if predicate is not None:
         items = [item for item in items if predicate(item[1].obj)]
-    if not options.limit or len(items) <= options.limit:
+    if options.limit <= 0 or len(items) <= options.limit:
         return Page([entry for _, entry in items], revision)
     shown = items[: options.limit]
     remaining = None if predicate is not None else len(items) - len(shown)
@@ -103,7 +102,7 @@ def _wanted(options: ListOptions) -> int:
         raise _bad_match("Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided")
     if match == "Exact" and text == "0":
         raise _bad_match('Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
-    if text and not text.isdigit():
+    if text and not is_number(text):
         raise bad_request(f'resourceVersion: Invalid value: "{text}": must be a whole number')
     return int(text or 0)
 
@@ -132,5 +131,5 @@ def _parse(token: str) -> tuple[int, ObjectKey]:
         value = msgspec.json.decode(base64.urlsafe_b64decode(padded))
         namespace, name = value["start"]
         return int(value["rv"]), (str(namespace), str(name))
-    except (binascii.Error, ValueError, KeyError, TypeError, msgspec.DecodeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError, msgspec.DecodeError) as error:
         raise bad_request(f"continue key is not valid: {error}") from None

@@ -6,8 +6,9 @@ found only when the body is not what our encoder would have written, because fin
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 import msgspec
@@ -16,6 +17,12 @@ import yaml
 from grove.embedded import protobuf
 from grove.embedded.errors import bad_request, unsupported_media
 
+DEEPEST = 150
+"""How deep a body may be nested: several recursive steps for each level must fit on Python's stack."""
+LONG = 64 * 1024
+LARGEST = 3 * 1024 * 1024
+TOO_DEEP = f"the body of the request is nested deeper than {DEEPEST} levels"
+_YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 YAML = "application/yaml"
@@ -50,6 +57,13 @@ def media_type(header: str) -> str:
     return header.split(";")[0].strip() or JSON
 
 
+async def decode_request(body: bytes, content_type: str) -> object:
+    """A request's body as plain values; long YAML, which is slow to read, does not stop everybody else."""
+    if len(body) > LONG and "yaml" in media_type(content_type):
+        return await asyncio.to_thread(decode_body, body, content_type)
+    return decode_body(body, content_type)
+
+
 def decode_body(body: bytes, content_type: str) -> object:
     """A request's body as plain values; {} when there is none."""
     kind = media_type(content_type)
@@ -60,14 +74,60 @@ def decode_body(body: bytes, content_type: str) -> object:
     if kind != JSON and not kind.endswith(("+json", "yaml")):
         raise unsupported_media([JSON, YAML, PROTOBUF])
     try:
-        return decode(body)
+        return _bounded(body, decode(body))
+    except RecursionError:
+        raise bad_request(TOO_DEEP) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if "yaml" not in kind:
             raise bad_request(f"the body of the request is not valid JSON: {error}") from None
+    return _from_yaml(body)
+
+
+def _bounded(body: bytes, value: object) -> object:
+    """The value, when it is not nested deeper than what walks it recursively can bear."""
+    if body.count(b"{") + body.count(b"[") <= DEEPEST:
+        return value
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > DEEPEST:
+            raise bad_request(TOO_DEEP)
+        level = [child for each in level for child in _children(each)]
+    return value
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _from_yaml(body: bytes) -> object:
+    """YAML as the JSON that it stands for: text keys, and no object that is in two places at once."""
     try:
-        return yaml.safe_load(body)
-    except yaml.YAMLError as error:
+        value = yaml.load(body, Loader=_YAML)
+        if b"*" in body and _size(value, {}) > LARGEST:
+            raise bad_request(
+                "the body of the request is not valid YAML: document contains excessive aliasing"
+            )
+        raw = encode(value)
+        return _bounded(raw, decode(raw))
+    except RecursionError:
+        raise bad_request(TOO_DEEP) from None
+    except (yaml.YAMLError, msgspec.MsgspecError, TypeError, ValueError) as error:
         raise bad_request(f"the body of the request is not valid YAML: {error}") from None
+
+
+def _size(value: object, known: dict[int, int]) -> int:
+    """About how many bytes a value has when every alias is written out."""
+    if not isinstance(value, (dict, list)):
+        return len(value) + 2 if isinstance(value, (str, bytes)) else 8
+    size = known.get(id(value))
+    if size is None:
+        known[id(value)] = LARGEST + 1  # what contains itself has no end
+        items = value if isinstance(value, list) else [each for pair in value.items() for each in pair]
+        size = known[id(value)] = 2 + sum(_size(each, known) for each in items)
+    return size
 
 
 def duplicate_fields(body: bytes, decoded: object) -> list[str]:

@@ -1,7 +1,7 @@
 """The OpenAPI v3 documents that kubectl needs for apply, diff and explain.
 
 One index and one document per group and version: paths with the operations that a client looks up, and the
-schemas of the kinds with everything that they refer to. No OpenAPI v2.
+schemas of the kinds with everything that they refer to. `openapi_v2` has the older form.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def document(catalog: Catalog, group: str, version: str) -> Manifest | None:
     schemas: Manifest = {}
     wanted: list[str] = []
     for resource in resources:
-        paths.update(_paths(resource))
+        paths.update(paths_of(resource))
         definition = catalog.definition(resource)
         if definition is not None:
-            schemas[_custom_name(resource)] = _custom_schema(resource, definition.openapi)
+            schemas[custom_name(resource)] = custom_schema_of(resource, definition.openapi)
             wanted.append(data.OBJECT_META)
         else:
             name = data.component_name(catalog.minor, group, version, resource.kind)
@@ -58,7 +58,7 @@ def document(catalog: Catalog, group: str, version: str) -> Manifest | None:
     return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
 
-def _paths(resource: ResourceType) -> Manifest:
+def paths_of(resource: ResourceType) -> Manifest:
     gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
     def operation(action: str, **more: object) -> Manifest:
@@ -86,11 +86,11 @@ def _paths(resource: ResourceType) -> Manifest:
     return {f"{place}/{resource.plural}": collection, f"{place}/{resource.plural}/{{name}}": single}
 
 
-def _custom_name(resource: ResourceType) -> str:
+def custom_name(resource: ResourceType) -> str:
     return f"{'.'.join(reversed(resource.group.split('.')))}.{resource.version}.{resource.kind}"
 
 
-def _custom_schema(resource: ResourceType, openapi: Manifest) -> Manifest:
+def custom_schema_of(resource: ResourceType, openapi: Manifest) -> Manifest:
     gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     meta = {"allOf": [{"$ref": data.PREFIX + data.OBJECT_META}], "description": "Standard object's metadata."}
     properties: Manifest = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}

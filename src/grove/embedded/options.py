@@ -3,12 +3,15 @@ query."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from grove.embedded.errors import Manifest, bad_request, invalid_options
 from grove.embedded.identity import ADMIN, User
 
+_WHOLE = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_LARGEST = (1 << 63) - 1
 TRUE = ("true", "1", "True", "t", "T", "TRUE")
 
 
@@ -120,7 +123,7 @@ def delete_options(query: Mapping[str, str], body: Manifest) -> DeleteOptions:
         policy=policy,
         uid=preconditions.get("uid") or "",
         resource_version=preconditions.get("resourceVersion") or "",
-        dry_run=_dry_run(query.get("dryRun"), "DeleteOptions") or "All" in dry_run,
+        dry_run=any(_dry_run(each, "DeleteOptions") for each in (query.get("dryRun"), *dry_run)),
     )
 
 
@@ -128,7 +131,7 @@ def list_options(query: Mapping[str, str]) -> ListOptions:
     return ListOptions(
         labels=query.get("labelSelector", ""),
         fields=query.get("fieldSelector", ""),
-        limit=_integer("limit", query.get("limit") or "0"),
+        limit=_integer("limit", query.get("limit", "0")),
         continue_token=query.get("continue", ""),
         resource_version=query.get("resourceVersion", ""),
         match=query.get("resourceVersionMatch", ""),
@@ -145,12 +148,17 @@ def watch_options(query: Mapping[str, str], name: str = "") -> WatchOptions:
         resource_version=query.get("resourceVersion", ""),
         bookmarks=query.get("allowWatchBookmarks") in TRUE,
         initial_events=query.get("sendInitialEvents") in TRUE,
-        timeout=float(_integer("timeoutSeconds", query.get("timeoutSeconds") or "0") or 1800),
+        timeout=float(max(_integer("timeoutSeconds", query.get("timeoutSeconds") or "0"), 0) or 1800),
     )
 
 
 def _integer(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise bad_request(f'{name}: "{text}" is not a whole number') from None
+    """A number of 64 bits in plain digits; Python would read more, such as digits of other scripts."""
+    if _WHOLE.fullmatch(text) is None or abs(int(text)) > _LARGEST:
+        raise bad_request(f'{name}: "{text[:50]}" is not a whole number of 64 bits')
+    return int(text)
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a resourceVersion that a server can have given out."""
+    return text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < 1 << 64

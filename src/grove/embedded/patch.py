@@ -9,13 +9,19 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from grove.embedded.errors import ApiError, Manifest, bad_request
+import msgspec
+
+from grove.embedded.errors import ApiError, Manifest, bad_request, too_large
 from grove.embedded.strategic import strategic_patch
 
 __all__ = ["json_patch", "merge_patch", "strategic_patch"]
 
 REJECTED = "the server rejected our request due to an error in our request"
 MOST_OPERATIONS = 10_000
+MOST_COPIED = 3 * 1024 * 1024
+"""How many bytes the copies of one patch may have together: each can double the document."""
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder().decode
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -36,14 +42,17 @@ def json_patch(target: Manifest, operations: Any) -> Manifest:
     if not isinstance(operations, list) or not all(isinstance(operation, dict) for operation in operations):
         raise bad_request("error decoding patch: a JSON patch is a list of operations")
     if len(operations) > MOST_OPERATIONS:
-        raise ApiError(
-            413,
-            "RequestEntityTooLarge",
-            f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}",
+        raise too_large(
+            f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(operations)}"
         )
-    document: Any = copy.deepcopy(target)
+    document: Any = decode(encode(target))
+    copied = 0
     for operation in operations:
         try:
+            if operation.get("op") == "copy":
+                copied += len(encode(_walk(document, _pointer(operation["from"]))))
+                if copied > MOST_COPIED:
+                    raise ValueError(f"the copies of this patch have more than {MOST_COPIED} bytes")
             document = _apply(document, operation)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise _rejected(operation, error) from error
@@ -73,7 +82,7 @@ def _apply(document: Any, operation: Manifest) -> Any:
                 raise ValueError("test failed")
             return document
         case "copy":
-            return _add(document, path, copy.deepcopy(_walk(document, _pointer(operation["from"]))))
+            return _add(document, path, decode(encode(_walk(document, _pointer(operation["from"])))))
         case "move":
             source = _pointer(operation["from"])
             value = _walk(document, source)

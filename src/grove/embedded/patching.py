@@ -6,6 +6,8 @@ A patch that lost a race is tried again on the new state, unless it named the st
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
 from grove.embedded import conversion, ssa
@@ -18,7 +20,6 @@ from grove.embedded.errors import (
     conflict,
     invalid,
     not_found,
-    unsupported_media,
 )
 from grove.embedded.options import WriteOptions
 from grove.embedded.patch import json_patch, merge_patch, strategic_patch
@@ -31,6 +32,8 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 CONFLICT_RETRIES = 5
+SLOW = 1 << 25
+"""From how many operations times bytes on a patch is carried out beside the event loop."""
 
 Patch = Manifest | list[Manifest]
 decode = msgspec.json.Decoder().decode
@@ -55,11 +58,9 @@ class Patches:
         options: WriteOptions,
     ) -> tuple[Entry, bool]:
         """Patches the object at (namespace, name); the flag says whether an apply created it."""
-        if content_type not in accepted_types(resource):
-            raise unsupported_media(accepted_types(resource))
         if content_type == APPLY:
             return await self._apply(resource, key, patch, options)
-        pinned = isinstance(patch, dict) and bool((patch.get("metadata") or {}).get("resourceVersion"))
+        pinned = is_pinned(patch)
         for _ in range(CONFLICT_RETRIES - 1):
             try:
                 return await self._patch_once(resource, key, patch, content_type, options), False
@@ -78,7 +79,12 @@ class Patches:
     ) -> Entry:
         entry = self._api.get(resource, *key)
         live = conversion.to_served(resource, decode(entry.raw))
-        new = patched(live, patch, content_type, schema=self._api.catalog.schema(resource))
+        schema = self._api.catalog.schema(resource)
+        if len(patch) * len(entry.raw) > SLOW:
+            # Many operations on a large object: others are served meanwhile.
+            new = await asyncio.to_thread(patched, live, patch, content_type, schema=schema)
+        else:
+            new = patched(live, patch, content_type, schema=schema)
         return await self._api.update(resource, *key, new, options)
 
     async def _apply(
@@ -150,6 +156,12 @@ class Patches:
                 fields = f".{unknown[0]}: field not declared in schema"
                 raise ApiError(500, "", f"failed to create typed patch object {what}: {fields}")
         return applied
+
+
+def is_pinned(patch: Patch) -> bool:
+    """Whether a patch names the state that it was made for."""
+    meta = patch.get("metadata") if isinstance(patch, dict) else None
+    return isinstance(meta, dict) and bool(meta.get("resourceVersion"))
 
 
 def _invalid_options(cause: Cause) -> ApiError:

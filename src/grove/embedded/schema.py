@@ -159,8 +159,8 @@ def _drop_nulls(value: Any, node: Node) -> None:
             del value[name]
     elif node.items is not None:
         for index, item in enumerate(value):
-            if item is None and node.items.type == "object":
-                value[index] = {}
+            if item is None and node.items.type in ("object", "string"):
+                value[index] = {} if node.items.type == "object" else ""
             elif type(item) is dict or type(item) is list:
                 _drop_nulls(item, node.items)
 

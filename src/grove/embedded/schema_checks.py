@@ -262,9 +262,16 @@ def decode_error(value: Any, node: Node, path: str) -> str:
         for item in value:
             if problem := decode_error(item, node.items, path):
                 return problem
+    elif kind is int and not _fits(value, node.format):
+        return "json: cannot unmarshal " + _into(value, path, _go_type(node))
     elif node.format == "date-time" and kind is str and _DATE_TIME.match(value) is None:
         return f"parsing time {show(value)} as RFC 3339: cannot parse {show(value)}"
     return ""
+
+
+def _fits(value: int, form: str) -> bool:
+    bits = 31 if form == "int32" else 63
+    return -(1 << bits) <= value < 1 << bits
 
 
 def _go_type(node: Node) -> str:

@@ -76,10 +76,15 @@ def label_predicate(text: str) -> Predicate | None:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Splits at the commas that are not within a set's parentheses."""
+    """Splits at the commas that are not within a set's parentheses; nothing may be missing around one."""
+    if not text.strip():
+        return
     for part in re.split(r",(?![^()]*\))", text):
-        if part.strip():
-            yield part.strip()
+        if not part.strip():
+            raise bad_request(
+                "unable to parse requirement: found ',', expected: !, identifier, or 'end of string'"
+            )
+        yield part.strip()
 
 
 def _label_test(part: str) -> tuple[str, _Test]:
@@ -140,6 +145,10 @@ def _field_requirement(part: str) -> tuple[str, str, str]:
     found = re.match(r"^([^=!]*)(!=|==|=)(.*)$", part)
     if not found:
         raise bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
+    if not re.fullmatch(r"(?:[^\\,=]|\\[\\,=])*", found[3]):
+        raise bad_request(
+            f"invalid field selector: unescaped or badly escaped character in value: {found[3]}"
+        )
     value = re.sub(r"\\([\\,=])", r"\1", found[3])
     return found[1], found[2], value
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -72,6 +72,11 @@ class Event:
 
 def _at_revision(obj: Manifest, revision: int) -> Manifest:
     return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}
+
+
+def _removal(place: ObjectKey, previous: Entry, revision: int) -> Event:
+    last = _at_revision(previous.obj, revision)
+    return Event("DELETED", place, Entry(last, encode(last), revision), previous)
 
 
 class Watcher:
@@ -222,6 +227,9 @@ class Store:
     def __init__(self, *, ring: int = RING, watch_buffer: int = WATCH_BUFFER) -> None:
         self.revision = 1
         self.listeners: list[Callable[[TableKey, Event], None]] = []
+        """Told of every change, after it."""
+        self.keep: Callable[[Sequence[tuple[TableKey, Event]]], None] | None = None
+        """Keeps changes before they are made; when it raises, they are not made."""
         self._ring = ring
         self._watch_buffer = watch_buffer
         self._origin = 1
@@ -241,26 +249,44 @@ class Store:
 
     def put(self, key: TableKey, obj: Manifest) -> Entry:
         """Stores an object under the next revision, which it stamps into the object."""
-        table = self.table(key)
-        self.revision += 1
-        meta = obj["metadata"]
-        meta["resourceVersion"] = str(self.revision)
-        entry = Entry(obj, encode(obj), self.revision)
-        place = (meta.get("namespace") or "", meta["name"])
-        previous = table.entries.get(place)
-        table.entries[place] = entry
-        self._emit(key, table, Event("MODIFIED" if previous else "ADDED", place, entry, previous))
-        return entry
+        event = self._put_event(key, obj)
+        self._change(key, event)
+        return event.entry
 
     def remove(self, key: TableKey, namespace: str, name: str) -> Entry:
         """Removes an object; its last state, at the revision of the removal, is what watchers are told."""
+        previous = self.table(key).entries[namespace, name]
+        event = _removal((namespace, name), previous, self.revision + 1)
+        self._change(key, event)
+        return event.entry
+
+    def retire(self, key: TableKey, obj: Manifest) -> Entry:
+        """Stores the last state of an object and removes it, both or neither."""
+        stored = self._put_event(key, obj)
+        removed = _removal(stored.key, stored.entry, stored.revision + 1)
+        self._change(key, stored, removed)
+        return removed.entry
+
+    def _put_event(self, key: TableKey, obj: Manifest) -> Event:
+        revision = self.revision + 1
+        meta = obj["metadata"]
+        meta["resourceVersion"] = str(revision)
+        place = (meta.get("namespace") or "", meta["name"])
+        previous = self.table(key).entries.get(place)
+        return Event("MODIFIED" if previous else "ADDED", place, Entry(obj, encode(obj), revision), previous)
+
+    def _change(self, key: TableKey, *events: Event) -> None:
+        """Keeps events and only then makes them true."""
+        if self.keep is not None:
+            self.keep([(key, event) for event in events])
         table = self.table(key)
-        previous = table.entries.pop((namespace, name))
-        self.revision += 1
-        last = _at_revision(previous.obj, self.revision)
-        entry = Entry(last, encode(last), self.revision)
-        self._emit(key, table, Event("DELETED", (namespace, name), entry, previous))
-        return entry
+        for event in events:
+            self.revision = event.revision
+            if event.type == "DELETED":
+                del table.entries[event.key]
+            else:
+                table.entries[event.key] = event.entry
+            self._emit(key, table, event)
 
     def _emit(self, key: TableKey, table: Table, event: Event) -> None:
         table.record(event)
