@@ -178,6 +178,19 @@ def test_replicas_are_numbered_and_none_is_shared(grove: Grove, tmp_path: Path) 
     assert len({pod["metadata"]["name"] for pod in of_kind(found, "Pod")}) == 6
 
 
+def test_every_replica_is_rendered_however_many_there_are(grove: Grove, tmp_path: Path) -> None:
+    found = items(rendered(grove, tmp_path, cliqueset(replicas=200)))
+    names = [f"train-{index}" for index in range(200)]
+    assert [gang["metadata"]["name"] for gang in of_kind(found, "PodGang")] == names
+    assert kinds(found) == {
+        "v1 Service": 200,
+        "scheduler.grove.io/v1alpha1 PodGang": 200,
+        "scheduling.k8s.io/v1alpha2 PodGroup": 200,
+        "grove.io/v1alpha1 PodClique": 200,
+        "v1 Pod": 400,
+    }
+
+
 def test_a_sleeping_set_renders_an_empty_list(grove: Grove, tmp_path: Path) -> None:
     assert items(rendered(grove, tmp_path, cliqueset(replicas=0))) == []
 
@@ -248,7 +261,7 @@ MISTAKES = {
     "a topology that is not in the file": Mistake(
         ("spec", "template", "topologyConstraint"),
         {"topologyName": "rows", "pack": {"required": "rack"}},
-        ('ClusterTopologyBinding "rows" not found',),
+        ("topologyConstraint.pack.required: ClusterTopologyBinding 'rows' does not exist",),
     ),
     "another version of the kind": Mistake(
         ("apiVersion",), "grove.io/v2", ("apiVersion: must be grove.io/v1alpha1",)

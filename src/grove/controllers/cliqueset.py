@@ -1,48 +1,28 @@
 """Keeps one set: decides whether it can be carried out, writes its children, tells how it stands."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import msgspec
-
-from grove.admission import default, validate
-from grove.api import conditions, kinds, labels
+from grove.admission import Here, Judgement, Understood, judge, understand
+from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
-from grove.api.decode import decode
+from grove.api.constraints import topology_name
 from grove.api.gang import PodGang
 from grove.api.service import Service
 from grove.api.topology import ClusterTopologyBinding
-from grove.backends.base import Backend
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
 from grove.controllers.members import pods_of
 from grove.controllers.report import Haste
 from grove.controllers.shell import Shell
-from grove.errors import BackendFailed, FieldError
-from grove.meta import Condition, Key, Resource
+from grove.meta import Key, Resource
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children
-from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status
-from grove.plan.gangs import topology_name
+from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status, outdated, unattended
 from grove.plan.moves import backend_of, leaves
-from grove.plan.support import notices, outdated, unattended, unsupported
-from grove.plan.topology import levels_condition, unmet_requirements
 from grove.runtime.outcome import DONE, After, Outcome
 
 BY_SET = "set"
 #: How often a set looks whether the waiting pods of its moving gangs are gone.
 LEAVE_SECONDS = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a set can be carried out, by which backend, and if not, why not."""
-
-    backend: Backend | None
-    refused: Sequence[FieldError] = ()
-    refusal: str = conditions.INVALID
-    topology: Condition | None = None
 
 
 class CliqueSetReconciler:
@@ -54,7 +34,7 @@ class CliqueSetReconciler:
         self.barrier: Remembers = NO_BARRIER
         self._topology_aware = topology_aware
         self._settled: dict[Key, Settled] = {}
-        self._judged: dict[Key, tuple[tuple[str, int], Sequence[FieldError]]] = {}
+        self._understood: dict[Key, tuple[object, Understood]] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
         seen = self.observe(key)
@@ -62,25 +42,25 @@ class CliqueSetReconciler:
             return DONE
         if seen.cliqueset.terminating:
             return await self.release(seen.cliqueset)
-        verdict = self.judge(seen)
-        plan = self.plan(seen, verdict)
+        judgement = self.judge(seen)
+        plan = self.plan(seen, judgement)
         if any(isinstance(change, Create) for change in plan.changes) and not (
             await self.shell.liveness.confirmed(kinds.CLIQUESETS, seen.cliqueset)
         ):
             return DONE
         applied = await self.shell.applier.apply(plan.changes, barrier=self.barrier, key=key)
-        outcome = await self.report(seen, verdict, applied)
+        outcome = await self.report(seen, judgement, applied)
         applied.raise_failure()
         if plan.more:
             return After(0.0, "more children are to be created")
-        return After(LEAVE_SECONDS, "gangs move") if self.leaving(seen, verdict) else outcome
+        return After(LEAVE_SECONDS, "gangs move") if self.leaving(seen, judgement) else outcome
 
     def observe(self, key: Key) -> Observed | None:
         cache = self.shell.cache
         cliqueset = cache.store(PodCliqueSet).get(key)
         if cliqueset is None:
             self._settled.pop(key, None)
-            self._judged.pop(key, None)
+            self._understood.pop(key, None)
             self.shell.reporter.forget(kinds.CLIQUESETS, key)
             self.shell.liveness.forget(kinds.CLIQUESETS, key)
             return None
@@ -94,40 +74,18 @@ class CliqueSetReconciler:
             cache.store(ClusterTopologyBinding).get(Key("", name)) if name else None,
         )
 
-    def judge(self, seen: Observed) -> Verdict:
-        """Whether the set is valid, supported and has a backend that can carry it out."""
-        cliqueset, scheduling = seen.cliqueset, self.shell.scheduling
-        topology = levels_condition(cliqueset, seen.topology, enabled=self._topology_aware)
-        if errors := self._errors(cliqueset):
-            return Verdict(None, errors, conditions.INVALID, topology)
-        if errors := unsupported(cliqueset):
-            return Verdict(None, errors, conditions.UNSUPPORTED, topology)
-        if errors := unmet_requirements(cliqueset, topology):
-            return Verdict(None, errors, conditions.TOPOLOGY_LEVELS_UNAVAILABLE, topology)
-        selection = scheduling.select(cliqueset)
-        if selection.backend is None:
-            return Verdict(None, selection.errors, conditions.BACKEND_NOT_ENABLED, topology)
-        context = scheduling.context(selection.backend, cliqueset)
-        try:
-            refusals = selection.backend.validate(cliqueset, context)
-        except Exception as defect:
-            refusals = [FieldError("", str(BackendFailed(selection.backend.name, defect)))]
-        if refusals:
-            return Verdict(selection.backend, refusals, conditions.UNSUPPORTED, topology)
-        return Verdict(selection.backend, topology=topology)
-
-    def _errors(self, cliqueset: PodCliqueSet) -> Sequence[FieldError]:
-        """What is wrong with the set once its defaults are filled in; remembered until its spec changes."""
-        version = (cliqueset.uid, cliqueset.metadata.generation)
-        known = self._judged.get(cliqueset.key)
+    def judge(self, seen: Observed) -> Judgement:
+        """Whether the set can be carried out; what depends on its spec alone is remembered."""
+        cliqueset = seen.cliqueset
+        version = (cliqueset.uid, cliqueset.metadata.generation, cliqueset.labels, cliqueset.annotations)
+        known = self._understood.get(cliqueset.key)
         if known is None or known[0] != version:
-            filled = decode(default(msgspec.to_builtins(cliqueset)), PodCliqueSet)
-            known = self._judged[cliqueset.key] = (version, validate(filled))
-        return known[1]
+            known = self._understood[cliqueset.key] = (version, understand(cliqueset))
+        return judge(known[1], Here(self.shell.scheduling, seen.topology, self._topology_aware))
 
-    def plan(self, seen: Observed, verdict: Verdict) -> ChildrenPlan:
+    def plan(self, seen: Observed, judgement: Judgement) -> ChildrenPlan:
         """The changes to the set's children; none while it is refused: what runs goes on running."""
-        if verdict.refused or verdict.backend is None:
+        if judgement.refused or judgement.backend is None:
             return ChildrenPlan((), Settled())
         key = seen.cliqueset.key
         observed = Observed(
@@ -136,8 +94,8 @@ class CliqueSetReconciler:
             seen.gangs,
             seen.cliques,
             seen.topology if self._topology_aware else None,
-            verdict.backend.name,
-            self.held(seen, verdict.backend.name),
+            judgement.backend.name,
+            self.held(seen, judgement.backend.name),
             self.shell.scheduling.external,
         )
         plan = plan_children(observed, self._settled.get(key, Settled()))
@@ -153,11 +111,11 @@ class CliqueSetReconciler:
             and any(pod.active for pod in pods_of(self.shell.cache, gang))
         }
 
-    def leaving(self, seen: Observed, verdict: Verdict) -> bool:
+    def leaving(self, seen: Observed, judgement: Judgement) -> bool:
         """Whether a gang waits only for its unplaced pods to go; nobody need tell us of the last one."""
-        if verdict.backend is None or verdict.refused:
+        if judgement.backend is None or judgement.refused:
             return False
-        wanted = verdict.backend.name
+        wanted = judgement.backend.name
         return any(
             backend_of(gang) != wanted and leaves(gang, pods_of(self.shell.cache, gang), wanted)
             for gang in seen.gangs.values()
@@ -174,20 +132,20 @@ class CliqueSetReconciler:
             and label <= (change.patch.get("metadata") or {}).get("labels", {}).keys()
         ]
 
-    async def report(self, seen: Observed, verdict: Verdict, applied: Applied) -> Outcome:
+    async def report(self, seen: Observed, judgement: Judgement, applied: Applied) -> Outcome:
         """The set's status, then what happened as events."""
         cliqueset = seen.cliqueset
         facts = SetFacts(
             seen.cliques,
             seen.gangs,
-            refused=verdict.refused,
-            refusal=verdict.refusal,
+            refused=judgement.refused,
+            refusal=judgement.reason,
             notices=[
-                *notices(cliqueset),
+                *judgement.notices,
                 *outdated(cliqueset, seen.cliques.values()),
                 *unattended(seen.gangs.values()),
             ],
-            topology=verdict.topology,
+            topology=judgement.levels,
         )
         status = desired_cliqueset_status(cliqueset, facts, now=self.shell.clock.now())
         news = cliqueset.metadata.generation != cliqueset.status.observed_generation
@@ -196,11 +154,11 @@ class CliqueSetReconciler:
             cliqueset,
             status,
             barrier=self.barrier,
-            haste=Haste.AT_ONCE if news and verdict.refused else Haste.WHEN_QUIET,
+            haste=Haste.AT_ONCE if news and judgement.refused else Haste.WHEN_QUIET,
         )
-        self._tell(cliqueset, verdict, applied, written=reported.written)
+        self._tell(cliqueset, judgement, applied, written=reported.written)
         for gang in self.moved(seen, applied):
-            name = verdict.backend.name if verdict.backend is not None else ""
+            name = judgement.backend.name if judgement.backend is not None else ""
             self.shell.recorder.send(events.backend_changed(gang, backend_of(gang), name))
         return reported.outcome
 
@@ -220,10 +178,12 @@ class CliqueSetReconciler:
             applied.raise_failure()
         return DONE
 
-    def _tell(self, cliqueset: PodCliqueSet, verdict: Verdict, applied: Applied, *, written: bool) -> None:
+    def _tell(
+        self, cliqueset: PodCliqueSet, judgement: Judgement, applied: Applied, *, written: bool
+    ) -> None:
         recorder = self.shell.recorder
-        if verdict.refused and written:
-            why = "; ".join(str(error) for error in verdict.refused)
+        if judgement.refused and written:
+            why = "; ".join(str(error) for error in judgement.refused)
             recorder.send(events.cliqueset_refused(cliqueset, why))
         if created := _counted(applied, Create):
             recorder.send(events.children_written(cliqueset, f"created {created}"))

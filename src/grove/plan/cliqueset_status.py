@@ -1,6 +1,6 @@
 """What a set says about itself: accepted or not, how many replicas work, and why the others do not. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -125,3 +125,31 @@ def _updated(cliques: Sequence[PodClique | None]) -> bool:
     return all(
         clique is not None and clique.status.updated_replicas >= clique.spec.minimum for clique in cliques
     )
+
+
+def outdated(cliqueset: PodCliqueSet, cliques: Iterable[PodClique]) -> list[FieldError]:
+    """What to tell while pods run an older template than the set has: this release does not replace them."""
+    old = sum(max(0, clique.status.replicas - clique.status.updated_replicas) for clique in cliques)
+    if not old:
+        return []
+    field = "spec.template.cliques"
+    return [
+        FieldError(field, f"{old} pods run an older template; a pod takes the new one when it is deleted")
+    ]
+
+
+def unattended(gangs: Iterable[PodGang]) -> list[FieldError]:
+    """Gangs that are left to a process of their own backend, which has not looked at them yet."""
+    waiting: dict[str, list[str]] = {}
+    for gang in gangs:
+        told = {condition.type for condition in gang.status.conditions}
+        if labels.EXTERNAL_BACKEND in gang.annotations and conditions.SCHEDULED not in told:
+            waiting.setdefault(gang.labels.get(labels.SCHEDULER_BACKEND, ""), []).append(gang.name)
+    return [
+        FieldError(
+            "",
+            f"{len(names)} gangs (the first is {min(names)}) wait for the process of their backend; does "
+            f"`grove backend run {backend}` run?",
+        )
+        for backend, names in sorted(waiting.items())
+    ]
