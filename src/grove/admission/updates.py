@@ -11,6 +11,7 @@ from grove.api.cliqueset import ANY_ORDER, PodCliqueSet, PodCliqueTemplate
 from grove.api.constraints import constraints
 from grove.api.topology import TopologyConstraint
 from grove.errors import FieldError
+from grove.words import counted
 
 IMMUTABLE: Final = "field is immutable"
 
@@ -39,7 +40,8 @@ def _composition(new: PodCliqueSet, old: PodCliqueSet) -> Iterator[FieldError]:
     before = [clique.name for clique in old.template.cliques]
     if len(names) != len(before):
         yield FieldError(
-            CLIQUES, f"not allowed to change clique composition: {len(before)} cliques became {len(names)}"
+            CLIQUES,
+            f"not allowed to change clique composition: {counted(len(before), 'clique')} became {len(names)}",
         )
     added = [name for name in names if name not in before]
     if added:

@@ -18,6 +18,7 @@ from grove.api.clique import PodCliqueSpec
 from grove.api.cliqueset import PodCliqueSet, ScalingGroupConfig
 from grove.errors import FieldError
 from grove.meta import Manifest
+from grove.words import counted
 
 _PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
@@ -76,7 +77,7 @@ def _clique_counts(field: str, spec: PodCliqueSpec) -> Iterator[FieldError]:
         elif 0 < spec.replicas < spec.min_available:
             yield FieldError(
                 f"{field}.minAvailable",
-                f"{_MIN_OVER}; got {spec.min_available} with {spec.replicas} replicas",
+                f"{_MIN_OVER}; got {spec.min_available} with {counted(spec.replicas, 'replica')}",
             )
     scale = spec.auto_scaling_config
     if scale is None:
@@ -136,7 +137,9 @@ def _group_counts(field: str, group: ScalingGroupConfig) -> Iterator[FieldError]
     if minimum <= 0:
         yield FieldError(f"{field}.minAvailable", f"must be greater than 0; got {minimum}")
     elif 0 < replicas < minimum:
-        yield FieldError(f"{field}.minAvailable", f"{_MIN_OVER}; got {minimum} with {replicas} replicas")
+        yield FieldError(
+            f"{field}.minAvailable", f"{_MIN_OVER}; got {minimum} with {counted(replicas, 'replica')}"
+        )
     scale = group.scale_config
     if scale is None:
         return

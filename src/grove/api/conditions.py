@@ -21,6 +21,8 @@ BACKEND_CHANGE_PENDING: Final = "BackendChangePending"
 ACCEPTED: Final = "Accepted"
 AVAILABLE: Final = "Available"
 TOPOLOGY_LEVELS_UNAVAILABLE: Final = "TopologyLevelsUnavailable"
+#: On sets and gangs.
+DEGRADED: Final = "Degraded"
 
 # Types: PodClique and PodCliqueScalingGroup -------------------------------------------------------
 CLIQUE_SCHEDULED: Final = "PodCliqueScheduled"
@@ -41,6 +43,7 @@ SCHEDULER_ERROR: Final = "SchedulerError"
 UNSCHEDULABLE: Final = "Unschedulable"
 PRECONDITION_MISSING: Final = "PreconditionMissing"
 SYNC_FAILED: Final = "SyncFailed"
+NAME_TAKEN: Final = "NameTaken"
 SCALED_BELOW_MINIMUM: Final = "ScaledBelowMinimum"
 ALL_PODS_READY: Final = "AllPodsReady"
 PODS_NOT_READY: Final = "PodsNotReady"
@@ -146,6 +149,12 @@ TABLE: Final[tuple[Entry, ...]] = (
         (PODS_STILL_PLACED,),
     ),
     Entry(
+        "PodGang",
+        DEGRADED,
+        "The scheduler's objects of the gang cannot be kept up; what runs goes on running.",
+        (SYNC_FAILED, UNSUPPORTED, PRECONDITION_MISSING, BACKEND_NOT_ENABLED),
+    ),
+    Entry(
         "PodCliqueSet",
         ACCEPTED,
         "The set is valid and an enabled scheduler backend can carry it out.",
@@ -156,6 +165,12 @@ TABLE: Final[tuple[Entry, ...]] = (
         AVAILABLE,
         "Every replica has enough ready pods; if not, the message says what is missing.",
         (ALL_REPLICAS_AVAILABLE, REPLICAS_UNAVAILABLE),
+    ),
+    Entry(
+        "PodCliqueSet",
+        DEGRADED,
+        "Something that belongs to the set cannot be written or kept up; the message says what and why.",
+        (NAME_TAKEN, SYNC_FAILED),
     ),
     Entry(
         "PodCliqueSet",

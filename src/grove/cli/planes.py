@@ -14,7 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grove.cli.talk import Failed, plural, say
+from grove.cli.talk import Failed, say
+from grove.words import counted
 
 if TYPE_CHECKING:
     from grove.embedded.cluster import ClusterOptions
@@ -151,7 +152,7 @@ async def guest_plane(request: GuestRequest) -> AsyncIterator[Plane]:
         failed: Callable[[], Awaitable[None]] = _for_ever
         if request.shape is not None:
             failed = await _play_guests(stack, request, request.shape, version)
-            many = plural(request.shape.nodes, "simulated node")
+            many = counted(request.shape.nodes, "simulated node")
             description += f"; {many} joined, on which pods only seem to run"
         yield Plane(
             request.kubeconfig, server, description, context=request.context, ours=False, failed=failed
@@ -186,7 +187,7 @@ def _refuse_in_pod(*, force: bool) -> None:
 
 
 def _up_at(url: str, shape: "NodeShape") -> str:
-    return f" is up at {url} with {plural(shape.nodes, 'node')} of {shape.gpus} GPUs; stop it with Ctrl-C"
+    return f" is up at {url} with {counted(shape.nodes, 'node')} of {shape.gpus} GPUs; stop it with Ctrl-C"
 
 
 async def first(*work: Awaitable[None]) -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grove.cli.talk import Failed, Format, Refused, dumped, emit, plural, say
+from grove.cli.talk import Failed, Format, Refused, dumped, emit, say
+from grove.words import counted
 
 if TYPE_CHECKING:
     from grove.cli.documents import Document
@@ -86,7 +87,7 @@ def _sections(documents: "Sequence[Document]", backend: str, minor: str) -> list
     bindings = _bindings(documents)
     sets = [each for each in documents if _is(each, "PodCliqueSet")]
     if not sets:
-        others = plural(len(documents), "object")
+        others = counted(len(documents), "object")
         raise Failed(f"nothing to render: found {others}, none of them a PodCliqueSet of grove.io/v1alpha1")
     sections: list[Section] = []
     refusals: list[str] = []

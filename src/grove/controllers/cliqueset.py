@@ -9,7 +9,7 @@ from grove.api.gang import PodGang
 from grove.api.service import Service
 from grove.api.topology import ClusterTopologyBinding
 from grove.controllers import events
-from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
+from grove.controllers.apply import NO_BARRIER, Applied, NameTaken, Remembers, failures_text, told_once
 from grove.controllers.members import pods_of
 from grove.controllers.report import Haste
 from grove.controllers.shell import Shell
@@ -19,6 +19,7 @@ from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children
 from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status, outdated, unattended
 from grove.plan.moves import backend_of, leaves
 from grove.runtime.outcome import DONE, After, Outcome
+from grove.words import counted
 
 BY_SET = "set"
 #: How often a set looks whether the waiting pods of its moving gangs are gone.
@@ -146,6 +147,8 @@ class CliqueSetReconciler:
                 *unattended(seen.gangs.values()),
             ],
             topology=judgement.levels,
+            failures=[text for _, text in told_once(applied.refusals)],
+            name_taken=any(isinstance(failure, NameTaken) for _, failure in applied.refusals),
         )
         status = desired_cliqueset_status(cliqueset, facts, now=self.shell.clock.now())
         news = cliqueset.metadata.generation != cliqueset.status.observed_generation
@@ -154,7 +157,7 @@ class CliqueSetReconciler:
             cliqueset,
             status,
             barrier=self.barrier,
-            haste=Haste.AT_ONCE if news and judgement.refused else Haste.WHEN_QUIET,
+            haste=Haste.AT_ONCE if applied.refusals or (news and judgement.refused) else Haste.WHEN_QUIET,
         )
         self._tell(cliqueset, judgement, applied, written=reported.written)
         for gang in self.moved(seen, applied):
@@ -198,5 +201,5 @@ def _counted(applied: Applied, kind: type[Change]) -> str:
     counts: list[tuple[int, Resource]] = [
         (applied.count(kind, resource), resource) for resource in (kinds.GANGS, kinds.CLIQUES, kinds.SERVICES)
     ]
-    words = [f"{number} {resource.kind}{'s' if number != 1 else ''}" for number, resource in counts if number]
+    words = [counted(number, resource.kind) for number, resource in counts if number]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -28,7 +28,7 @@ from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError, Terminal, Waiting
 from grove.meta import Key
 from grove.plan.changes import Apply, Change, Delete, Patch
-from grove.plan.foreign import is_foreign
+from grove.plan.foreign import is_foreign, unusable_choice
 from grove.plan.gangs import complete, references, referencing_podgroups
 from grove.runtime.outcome import DONE, After, Outcome
 
@@ -101,7 +101,7 @@ class GangReconciler:
             self.shell.liveness.forget(kinds.GANGS, key)
             return None
         backend = self.shell.scheduling.backend_of(gang)
-        if backend is None and labels.SCHEDULER_BACKEND not in gang.labels:
+        if backend is None and labels.SCHEDULER_BACKEND not in gang.labels and not unusable_choice(gang):
             # The label is on its way; until it is there nobody acts.
             return None
         # What somebody else made may carry the names of our sets and cliques by chance.
@@ -125,7 +125,7 @@ class GangReconciler:
     def forward(self, seen: Seen) -> Forward:
         """The changes that put the scheduler's objects in place."""
         if seen.backend is None:
-            name = seen.gang.labels.get(labels.SCHEDULER_BACKEND, "")
+            name = seen.gang.labels.get(labels.SCHEDULER_BACKEND) or unusable_choice(seen.gang)
             enabled = ", ".join(backend.name for backend in self.shell.scheduling.registry.enabled)
             why = f"{name!r}: scheduler backend is not enabled in Grove; enabled are {enabled}"
             return Forward(failure=NotEnabled(why))

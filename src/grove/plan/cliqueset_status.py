@@ -12,6 +12,7 @@ from grove.errors import FieldError
 from grove.meta import Condition, Manifest, find_condition
 from grove.plan.conditions import merged
 from grove.plan.hashing import generation_hash
+from grove.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,9 @@ class SetFacts:
     refusal: str = conditions.INVALID
     notices: Sequence[FieldError] = ()
     topology: Condition | None = None
+    #: What could not be written of the set's own children, in the API server's words.
+    failures: Sequence[str] = ()
+    name_taken: bool = False
 
 
 def desired_cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime) -> Manifest:
@@ -32,12 +36,16 @@ def desired_cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: d
     replicas = range(cliqueset.spec.replicas)
     roles = [template.name for template in cliqueset.standalone_cliques]
     available = [index for index in replicas if _available(_cliques(cliqueset, index, roles, facts.cliques))]
-    updates = [_accepted(facts), _availability(cliqueset, available, facts)]
-    if facts.topology is not None:
-        updates.append(facts.topology)
+    degraded = _degraded(facts)
+    occasional = {
+        conditions.TOPOLOGY_LEVELS_UNAVAILABLE: facts.topology,
+        conditions.DEGRADED: degraded,
+    }
+    updates = [_accepted(facts), _availability(cliqueset, available, facts, degraded)]
+    updates += [condition for condition in occasional.values() if condition is not None]
     generation = cliqueset.metadata.generation
     template = cliqueset.template
-    drop = () if facts.topology is not None else (conditions.TOPOLOGY_LEVELS_UNAVAILABLE,)
+    drop = [name for name, condition in occasional.items() if condition is None]
     return {
         "observedGeneration": generation,
         "replicas": cliqueset.spec.replicas,
@@ -54,6 +62,27 @@ def desired_cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: d
     }
 
 
+def _degraded(facts: SetFacts) -> Condition | None:
+    """What of the set cannot be written or kept up; what it has goes on running."""
+    told = [*facts.failures]
+    for clique in facts.cliques.values():
+        told += [f"clique {clique.name}: {error.description}" for error in clique.status.last_errors]
+    for gang in facts.gangs.values():
+        for name in (conditions.DEGRADED, conditions.OWNERSHIP_CONFLICT):
+            condition = find_condition(gang.status.conditions, name)
+            if condition is not None and condition.is_true:
+                told.append(f"gang {gang.name}: {condition.message}")
+    if not told:
+        return None
+    first, more = told[0], len(told) - 1
+    return Condition(
+        type=conditions.DEGRADED,
+        status="True",
+        reason=conditions.NAME_TAKEN if facts.name_taken else conditions.SYNC_FAILED,
+        message=f"{first}; and {counted(more, 'problem')} more" if more else first,
+    )
+
+
 def _accepted(facts: SetFacts) -> Condition:
     if facts.refused:
         message = "; ".join(str(error) for error in facts.refused)
@@ -67,23 +96,25 @@ def _accepted(facts: SetFacts) -> Condition:
     )
 
 
-def _availability(cliqueset: PodCliqueSet, available: Sequence[int], facts: SetFacts) -> Condition:
+def _availability(
+    cliqueset: PodCliqueSet, available: Sequence[int], facts: SetFacts, degraded: Condition | None
+) -> Condition:
+    """How many replicas work and, in a word that `kubectl get` shows, what stands in the way of the set."""
     wanted = cliqueset.spec.replicas
-    if len(available) == wanted:
-        return Condition(
-            type=conditions.AVAILABLE,
-            status="True",
-            reason=conditions.ALL_REPLICAS_AVAILABLE,
-            message=f"{wanted} of {wanted} replicas are available",
-        )
+    everything = len(available) == wanted
+    why = ""
+    if facts.refused:
+        why = f"refused: {'; '.join(str(error) for error in facts.refused)}"
+    elif degraded is not None:
+        why = f"degraded: {degraded.message}"
+    elif not everything:
+        there = set(available)
+        why = _why_not(cliqueset, next(index for index in range(wanted) if index not in there), facts)
     message = f"{len(available)} of {wanted} replicas are available"
-    there = set(available)
-    first = next(index for index in range(wanted) if index not in there)
-    why = _why_not(cliqueset, first, facts)
     return Condition(
         type=conditions.AVAILABLE,
-        status="False",
-        reason=conditions.REPLICAS_UNAVAILABLE,
+        status="True" if everything else "False",
+        reason=conditions.ALL_REPLICAS_AVAILABLE if everything else conditions.REPLICAS_UNAVAILABLE,
         message=f"{message}; {why}" if why else message,
     )
 
@@ -134,7 +165,11 @@ def outdated(cliqueset: PodCliqueSet, cliques: Iterable[PodClique]) -> list[Fiel
         return []
     field = "spec.template.cliques"
     return [
-        FieldError(field, f"{old} pods run an older template; a pod takes the new one when it is deleted")
+        FieldError(
+            field,
+            f"{counted(old, 'pod runs', 'pods run')} an older template; "
+            "a pod takes the new one when it is deleted",
+        )
     ]
 
 
@@ -148,8 +183,8 @@ def unattended(gangs: Iterable[PodGang]) -> list[FieldError]:
     return [
         FieldError(
             "",
-            f"{len(names)} gangs (the first is {min(names)}) wait for the process of their backend; does "
-            f"`grove backend run {backend}` run?",
+            f"{counted(len(names), f'gang ({min(names)}) waits', f'gangs (the first is {min(names)}) wait')} "
+            f"for the process of their backend; does `grove backend run {backend}` run?",
         )
         for backend, names in sorted(waiting.items())
     ]
