@@ -29,6 +29,7 @@ from grove.controllers.scheduling import Scheduling, owner_uids
 from grove.controllers.shell import Shell
 from grove.controllers.story import Story
 from grove.controllers.topology import TopologyReconciler
+from grove.controllers.trials import Trials
 from grove.errors import GroveError
 from grove.extensions import configs_for, external_in, installed, registry_for
 from grove.kube.client import Client
@@ -206,7 +207,7 @@ def _controllers(
     topology_aware = configuration.topology_aware_scheduling.enabled
     reconcilers: dict[str, tuple[Reconciler, int]] = {
         wakeups.CLIQUESET: (
-            CliqueSetReconciler(shell, topology_aware=topology_aware),
+            CliqueSetReconciler(shell, Trials(client, shell.clock), topology_aware=topology_aware),
             syncs.pod_clique_set.concurrent_syncs,
         ),
         wakeups.CLIQUE: (CliqueReconciler(shell), syncs.pod_clique.concurrent_syncs),

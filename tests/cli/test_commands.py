@@ -122,7 +122,7 @@ CONFIGURATIONS = {
         "leaderElection: {enabled: true, retryPeriod: 9s}\n",
         "leaderElection: leader election needs",
     ),
-    "broken YAML": ("a: b: c\n", "neither YAML nor JSON"),
+    "broken YAML": ("a: b: c\n", ":3:5: is not valid YAML: mapping values are not allowed here"),
 }
 
 

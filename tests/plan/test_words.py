@@ -5,7 +5,7 @@ import pytest
 from grove.plan.clique_status import desired_clique_status
 from grove.testing import make
 from grove.testing.virtual_time import EPOCH
-from grove.words import counted
+from grove.words import counted, file_problem
 
 CASES = {
     "none": (counted(0, "pod"), "0 pods"),
@@ -32,3 +32,21 @@ def test_a_clique_of_one_pod_speaks_of_one_pod() -> None:
         "PodCliqueScheduled": "1 pod is placed on a node, at least 1 is needed",
         "MinAvailableBreached": "1 pod works or is starting, at least 1 is needed",
     }
+
+
+@pytest.mark.parametrize(
+    ("error", "want"),
+    [
+        (FileExistsError(17, "File exists", "/data/x"), "/data/x: exists already"),
+        (
+            NotADirectoryError(20, "Not a directory", "/data/x/y"),
+            "/data/x/y: is below something that is no folder",
+        ),
+        (OSError(5, "Input/output error", "/data"), "/data: input/output error"),
+        (FileExistsError("x describes another cluster"), "x describes another cluster"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_told_by_its_path_and_without_a_number(
+    error: OSError, want: str
+) -> None:
+    assert file_problem(error) == want

@@ -127,22 +127,6 @@ def test_a_quota_that_stops_pods_is_told_everywhere_and_lifting_it_lets_the_gang
     run_world(story, stage.options)
 
 
-def test_a_pod_spec_that_the_api_server_refuses_is_told_and_can_be_corrected() -> None:
-    async def story(world: World) -> None:
-        broken = make.template("worker", 2, pod={"containers": [{"name": "Not_A_Label", "image": "x"}]})
-        await world.apply(make.cliqueset_manifest("train", [broken]))
-        await pass_time(10)
-        clique = await world.get(kinds.CLIQUES, "train-0-worker")
-        assert clique is not None
-        errors = [each["description"] for each in clique["status"]["lastErrors"]]
-        assert ["spec.containers[0].name" in each for each in errors] == [True]
-        (event, *_) = await events_about(world, "PodClique", "train-0-worker")
-        assert "spec.containers[0].name" in event["message"]
-        assert "spec.containers[0].name" in (await world.condition("train-0", "Initialized"))["message"]
-
-    run_world(story)
-
-
 # Translation --------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grove.cli.talk import Failed, say
-from grove.words import counted
+from grove.words import counted, file_problem
 
 if TYPE_CHECKING:
     from grove.embedded.cluster import ClusterOptions
@@ -113,7 +113,7 @@ async def real_plane(request: RealRequest, kubeconfig: Path) -> AsyncIterator[Pl
         try:
             plane.kubeconfig(kubeconfig)
         except OSError as error:
-            raise Failed(f"the kubeconfig cannot be written: {error}") from None
+            raise Failed(f"the kubeconfig cannot be written: {file_problem(error)}") from None
         stack.callback(kubeconfig.unlink, missing_ok=True)
         own = plane.kubeconfig_for("grove:nodes", (_MASTERS,))
         client = RemoteClient(address_from(own), agent="grove-nodes")

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from grove.admission import Here, Judgement, judge, understand, validate_topology_binding
+from grove.admission.templates import trial_of
 from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
@@ -58,6 +59,8 @@ NATIVE: Final[Mapping[str, Cluster]] = {
     ),
     "none": Cluster(),
 }
+#: Whose pods are meant where no minor is named.
+NEWEST: Final = "1.36"
 #: KAI brings its own kinds and does not depend on the Kubernetes minor.
 _KAI_FIELDS: Final = frozenset({MIN_SUBGROUP_FIELD, STALENESS_FIELD})
 _VOLCANO_FIELDS: Final = frozenset({SUBGROUPS_FIELD, TIER_NAME_FIELD})
@@ -152,7 +155,7 @@ def judge_manifest(
     judgement = judge(understand(cliqueset, new=True), Here(preview, preview.topology))
     if judgement.refused or judgement.backend is None:
         raise InvalidInput(judgement.refused)
-    if errors := _schema_errors(manifest):
+    if errors := [*_schema_errors(manifest), *_template_errors(judgement, preview)]:
         raise InvalidInput(errors)
     return Judged(judgement.cliqueset, judgement.backend, preview, tuple(_remarks(judgement)))
 
@@ -177,6 +180,21 @@ def _schema_errors(manifest: Manifest) -> list[FieldError]:
     except ImportError:
         # A production image has no interpreter for the rules of the definition; the API server checks them.
         return []
+
+
+def _template_errors(judgement: Judgement, preview: Preview) -> list[FieldError]:
+    """What the API server would refuse of the pods of each role, so far as no cluster is needed to know."""
+    from grove.cli.pod_checks import template_errors
+
+    cliqueset, backend = judgement.cliqueset, judgement.backend
+    assert backend is not None, "only a set that is accepted has its templates tried"
+    context = preview.context(backend, cliqueset)
+    minor = preview.on.version or NEWEST
+    found: list[FieldError] = []
+    for index in range(len(cliqueset.template.cliques)):
+        trial = trial_of(cliqueset, index, backend=backend, context=context, binding=preview.topology)
+        found += template_errors(trial, minor)
+    return found
 
 
 def topology_of(manifest: Manifest) -> ClusterTopologyBinding:

@@ -1,7 +1,9 @@
 """Keeps one set: decides whether it can be carried out, writes its children, tells how it stands."""
 
+from dataclasses import replace
+
 from grove.admission import Here, Judgement, Understood, judge, understand
-from grove.api import kinds, labels
+from grove.api import conditions, kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.constraints import topology_name
@@ -13,6 +15,7 @@ from grove.controllers.apply import NO_BARRIER, Applied, NameTaken, Remembers, f
 from grove.controllers.members import pods_of
 from grove.controllers.report import Haste
 from grove.controllers.shell import Shell
+from grove.controllers.trials import AGAIN_SECONDS, Trials
 from grove.meta import Key, Resource
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import ChildrenPlan, Observed, Settled, plan_children
@@ -29,8 +32,9 @@ LEAVE_SECONDS = 0.5
 class CliqueSetReconciler:
     """Brings the children of one set to what the set wants."""
 
-    def __init__(self, shell: Shell, *, topology_aware: bool = True) -> None:
+    def __init__(self, shell: Shell, trials: Trials, *, topology_aware: bool = True) -> None:
         self.shell = shell
+        self.trials = trials
         #: Replaced by the controller's own once it is wired.
         self.barrier: Remembers = NO_BARRIER
         self._topology_aware = topology_aware
@@ -43,7 +47,7 @@ class CliqueSetReconciler:
             return DONE
         if seen.cliqueset.terminating:
             return await self.release(seen.cliqueset)
-        judgement = self.judge(seen)
+        judgement, again = await self.tried(seen, self.judge(seen))
         plan = self.plan(seen, judgement)
         if any(isinstance(change, Create) for change in plan.changes) and not (
             await self.shell.liveness.confirmed(kinds.CLIQUESETS, seen.cliqueset)
@@ -54,6 +58,8 @@ class CliqueSetReconciler:
         applied.raise_failure()
         if plan.more:
             return After(0.0, "more children are to be created")
+        if again:
+            return After(AGAIN_SECONDS, "a template names what does not exist yet")
         return After(LEAVE_SECONDS, "gangs move") if self.leaving(seen, judgement) else outcome
 
     def observe(self, key: Key) -> Observed | None:
@@ -62,6 +68,7 @@ class CliqueSetReconciler:
         if cliqueset is None:
             self._settled.pop(key, None)
             self._understood.pop(key, None)
+            self.trials.forget(key)
             self.shell.reporter.forget(kinds.CLIQUESETS, key)
             self.shell.liveness.forget(kinds.CLIQUESETS, key)
             return None
@@ -83,6 +90,19 @@ class CliqueSetReconciler:
         if known is None or known[0] != version:
             known = self._understood[cliqueset.key] = (version, understand(cliqueset))
         return judge(known[1], Here(self.shell.scheduling, seen.topology, self._topology_aware))
+
+    async def tried(self, seen: Observed, judgement: Judgement) -> tuple[Judgement, bool]:
+        """The judgement with what the API server says to the pod templates; and whether to ask again soon."""
+        backend = judgement.backend
+        if backend is None or judgement.refused:
+            return judgement, False
+        context = self.shell.scheduling.context(backend, seen.cliqueset)
+        topology = seen.topology if self._topology_aware else None
+        tried = await self.trials.tried(seen.cliqueset, backend, context, topology)
+        if not tried.errors:
+            return judgement, False
+        refused = replace(judgement, refused=tried.errors, reason=conditions.INVALID)
+        return refused, tried.again is not None
 
     def plan(self, seen: Observed, judgement: Judgement) -> ChildrenPlan:
         """The changes to the set's children; none while it is refused: what runs goes on running."""
