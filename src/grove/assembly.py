@@ -18,6 +18,7 @@ from grove.controllers import wakeups
 from grove.controllers.apply import Applier, Remembers
 from grove.controllers.clique import PODS_BY_OWNER, CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
+from grove.controllers.definitions import Definitions
 from grove.controllers.flow import Flow
 from grove.controllers.foreign import ForeignGangs
 from grove.controllers.gang import GangReconciler
@@ -139,6 +140,8 @@ async def assemble(
     )
     manager.add_service("discovery", scheduling.run)
     manager.add_service("observation", observation.run)
+    definitions = Definitions(client, clock, random.Random(rng.getrandbits(64)), changed=scheduling.stir)
+    manager.add_service("definitions", definitions.run)
     return Operator(manager, cache, controllers, scheduling, metrics, recorder)
 
 

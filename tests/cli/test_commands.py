@@ -134,7 +134,7 @@ def test_a_wrong_configuration_names_file_and_field(
     file.write_text(CONFIGURATION + text)
     ran = grove("run", "--config", str(file))
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith(f"grove: {file}: ")
+    assert ran.err.startswith(f"grove: {file}:")
     assert want in ran.err
 
 

@@ -54,6 +54,28 @@ def test_a_gang_waits_for_kai_to_be_installed_and_then_comes_alive() -> None:
     run_world(story, KAI.options, operator=False)
 
 
+@pytest.mark.parametrize(
+    ("forbidden", "seconds"), [(False, 3.0), (True, 35.0)], ids=["watched", "looked for"]
+)
+def test_a_crd_that_is_installed_later_is_noticed(forbidden: bool, seconds: float) -> None:
+    async def podgroups_exist(world: World) -> bool:
+        return bool(await world.all(KAI_PODGROUPS))
+
+    async def story(world: World) -> None:
+        await uninstall_kai(world)
+        if forbidden:
+            world.cluster.faults.add(Fault("error", verb="list", resource="customresourcedefinitions*"))
+        await world.start_operator()
+        await world.apply(KAI.cliqueset(cliques={"worker": 2}))
+        await until_reason(world, "train-0", "Scheduled", "PreconditionMissing")
+        # Long after the operator last looked by itself, and long before it will again.
+        await pass_time(5)
+        await kai_install.install(world.cluster.client())
+        await world.until(lambda: podgroups_exist(world), "the gang is handed to KAI", seconds=seconds)
+
+    run_world(story, KAI.options, operator=False)
+
+
 def test_the_set_repeats_what_its_gang_waits_for() -> None:
     async def story(world: World) -> None:
         await world.apply(KAI.cliqueset(cliques={"worker": 2}))
