@@ -20,6 +20,7 @@ from grove.controllers.apply import Applier, Remembers
 from grove.controllers.clique import CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
 from grove.controllers.contests import Contests
+from grove.controllers.definitions import Definitions
 from grove.controllers.flow import Flow
 from grove.controllers.foreign import ForeignGangs
 from grove.controllers.gang import GangReconciler
@@ -33,6 +34,7 @@ from grove.controllers.scheduling import Scheduling, owner_uids
 from grove.controllers.shell import Shell
 from grove.controllers.story import Story
 from grove.controllers.topology import TopologyReconciler
+from grove.controllers.trials import Trials
 from grove.controllers.vanished import Vanished
 from grove.errors import GroveError
 from grove.extensions import configs_for, external_in, installed, registry_for
@@ -145,8 +147,8 @@ async def assemble(
         clock,
     )
     foreign = ForeignGangs(shell, client)
-    contests = Contests(client, clock)
-    controllers = _controllers(shell, foreign, contests, configuration, metrics, rng, only)
+    contests, trials = Contests(client, clock), Trials(client, clock)
+    controllers = _controllers(shell, foreign, contests, trials, configuration, metrics, rng, only)
     _forget_the_gone(shell, foreign)
     wakeups.connect(cache, scheduling, dict(controllers), applier.echoes)
     probes = configuration.server.health_probes
@@ -162,6 +164,8 @@ async def assemble(
     manager.add_service("discovery", scheduling.run)
     manager.add_service("observation", observation.run)
     manager.add_service("own events", own_events.run)
+    definitions = Definitions(client, clock, random.Random(rng.getrandbits(64)), changed=scheduling.stir)
+    manager.add_service("definitions", definitions.run)
     return Operator(manager, cache, controllers, scheduling, metrics, recorder, own_events)
 
 
@@ -223,6 +227,7 @@ def _controllers(
     shell: Shell,
     foreign: ForeignGangs,
     contests: Contests,
+    trials: Trials,
     configuration: OperatorConfiguration,
     metrics: Metrics,
     rng: random.Random,
@@ -233,7 +238,13 @@ def _controllers(
     most = configuration.limits.pods_per_set
     reconcilers: dict[str, tuple[Reconciler, int]] = {
         wakeups.CLIQUESET: (
-            CliqueSetReconciler(shell, contests, topology_aware=topology_aware, pods_per_set=most),
+            CliqueSetReconciler(
+                shell,
+                contests,
+                trials,
+                topology_aware=topology_aware,
+                pods_per_set=most,
+            ),
             syncs.pod_clique_set.concurrent_syncs,
         ),
         wakeups.CLIQUE: (

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grove.admission import Schedulers, default, validate, validate_topology_binding
+from grove.admission import default, validate, validate_topology_binding
 from grove.admission.order import find_cycle
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.decode import decode
@@ -18,7 +18,6 @@ from grove.api.topology import (
     SchedulerTopologyBinding,
     TopologyLevel,
 )
-from grove.errors import FieldError
 from grove.meta import Manifest
 
 CLIQUES, GROUPS = "spec.template.cliques", "spec.template.podCliqueScalingGroups"
@@ -320,7 +319,11 @@ def test_a_set_name_that_no_service_can_have_is_refused(name: str) -> None:
 
 
 def test_rules_for_new_sets_do_not_hold_for_stored_ones() -> None:
-    assert validate(view(with_pods(0, nodeName="n1")), creating=False) == []
+    old = view(with_template(topologyConstraint={"topologyName": "t", "packDomain": "rack"}))
+    assert validate(old) == []
+    assert [error.field for error in validate(old, new=True)] == [
+        "spec.template.topologyConstraint.packDomain"
+    ]
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=3).map(tuple)))
@@ -341,76 +344,6 @@ def test_a_cycle_is_found_exactly_when_there_is_one(after: dict[str, tuple[str, 
         assert done == set(after)
 
 
-class Default:
-    name: ClassVar[str] = "default"
-
-    def matches(self, scheduler_name: str) -> bool:
-        return scheduler_name in ("", "default-scheduler")
-
-
-class Kai:
-    name: ClassVar[str] = "kai"
-
-    def matches(self, scheduler_name: str) -> bool:
-        return scheduler_name in ("kai-scheduler", "grove-scheduler")
-
-
-BOTH = Schedulers(enabled=(Default(), Kai()), topology_aware=frozenset({"kai"}))
-
-
-def named(*schedulers: str) -> Edit:
-    def edit(content: Manifest) -> None:
-        for clique, scheduler in zip(content["cliques"], schedulers, strict=True):
-            clique["spec"]["podSpec"]["schedulerName"] = scheduler
-
-    return edit
-
-
-SCHEDULERS = {
-    "none named": (named("", "", ""), {}, []),
-    "all the same": (named("kai-scheduler", "kai-scheduler", "kai-scheduler"), {}, []),
-    "two names of one scheduler": (named("", "default-scheduler", ""), {}, []),
-    "an annotation": (named("", "", ""), {"grove.io/scheduler-backend": "kai"}, []),
-    "mixed": (
-        named("kai-scheduler", "", ""),
-        {},
-        [
-            FieldError(
-                f"{CLIQUES}.spec.podSpec.schedulerName",
-                "the schedulerName for all pods have to be the same; found kai-scheduler, (none)",
-            )
-        ],
-    ),
-    "unknown": (
-        named("nomad", "nomad", "nomad"),
-        {},
-        [
-            FieldError(
-                f"{CLIQUES}.spec.podSpec.schedulerName",
-                "schedulerName must be an enabled scheduler backend; 'nomad' is not enabled in OperatorConfiguration; enabled are default, kai",
-            )
-        ],
-    ),
-    "an annotation for a backend that is not enabled": (
-        named("", "", ""),
-        {"grove.io/scheduler-backend": "volcano"},
-        [
-            FieldError(
-                "metadata.annotations[grove.io/scheduler-backend]",
-                "scheduler backend 'volcano' is not enabled in Grove; enabled are default, kai",
-            )
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize(("edit", "annotations", "want"), SCHEDULERS.values(), ids=SCHEDULERS)
-def test_the_scheduler_must_be_one_and_enabled(
-    edit: Edit, annotations: dict[str, str], want: list[FieldError]
-) -> None:
-    assert validate(view(edit, annotations=annotations), schedulers=BOTH) == want
-
-
 def binding(levels: list[tuple[str, str]], *schedulers: str) -> ClusterTopologyBinding:
     return ClusterTopologyBinding(
         spec=ClusterTopologyBindingSpec(
@@ -428,20 +361,9 @@ def test_a_topology_binding_names_each_level_and_key_once() -> None:
     assert validate_topology_binding(binding([("zone", "a"), ("rack", "b")])) == []
 
 
-BINDINGS = {
-    "enabled and aware": (["kai-scheduler"], []),
-    "not enabled": (["volcano"], ["scheduler backend is not enabled in Grove"]),
-    "not aware": (["default-scheduler"], ["does not implement topology-aware scheduling"]),
-    "twice": (["kai-scheduler", "kai-scheduler"], ["must be unique", "must be unique"]),
-}
-
-
-@pytest.mark.parametrize(("schedulers", "want"), BINDINGS.values(), ids=BINDINGS)
-def test_a_topology_binding_is_for_enabled_schedulers_that_know_topology(
-    schedulers: list[str], want: list[str]
-) -> None:
-    found = validate_topology_binding(binding([("zone", "a")], *schedulers), schedulers=BOTH)
-    assert len(found) == len(want)
-    for index, (error, text) in enumerate(zip(found, want, strict=True)):
-        assert error.field == f"spec.schedulerTopologyReferences[{index}].schedulerName"
-        assert text in error.message
+def test_a_topology_binding_names_each_scheduler_once() -> None:
+    twice = binding([("zone", "a")], "kai-scheduler", "kai-scheduler", "volcano")
+    found = validate_topology_binding(twice)
+    assert [error.field for error in found] == [
+        f"spec.schedulerTopologyReferences[{index}].schedulerName" for index in (0, 1)
+    ]

@@ -97,7 +97,7 @@ WRONG = {
     "logFormat": ("logFormat: xml", "logFormat: must be one of json, text"),
     "type": (
         "controllers: {podGang: {concurrentSyncs: many}}",
-        "controllers.podGang.concurrentSyncs: expected int, got str",
+        "controllers.podGang.concurrentSyncs: must be a whole number, not the text 'many'",
     ),
     "workers": (
         "controllers: {podGang: {concurrentSyncs: 0}}",
@@ -161,3 +161,11 @@ def test_all_wrong_fields_are_named_at_once() -> None:
 def test_a_document_of_another_kind_is_refused(text: str) -> None:
     with pytest.raises(InvalidConfiguration, match="operator's configuration"):
         load(text)
+
+
+def test_what_is_no_yaml_is_told_in_one_line_with_its_place() -> None:
+    with pytest.raises(InvalidConfiguration) as refusal:
+        load("a: b\nc: d: e\n")
+    assert str(refusal.value) == (
+        "the operator's configuration:2:5: is not valid YAML: mapping values are not allowed here"
+    )

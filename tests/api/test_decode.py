@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.decode import decode, unknown_fields
+from grove.api.topology import ClusterTopologyBinding
 from grove.errors import InvalidInput
 from grove.meta import Manifest
 
@@ -44,7 +45,33 @@ def test_a_wrong_type_is_named_by_its_path() -> None:
     manifest["spec"]["replicas"] = "three"
     with pytest.raises(InvalidInput) as refusal:
         decode(manifest, PodCliqueSet)
-    assert str(refusal.value) == "spec.replicas: expected int, got str"
+    assert str(refusal.value) == "spec.replicas: must be a whole number, not the text 'three'"
+
+
+def test_everything_of_the_wrong_type_is_told_at_once_and_beside_what_is_unknown() -> None:
+    manifest = cliqueset(replicas=[], minAvailable=True, roleName={}, startsAfter="front", repliacs=1)
+    manifest["metadata"] = {"name": "llm", "labels": {"day": 1}, "annotations": ["a"]}
+    manifest["spec"]["replicas"] = "three"
+    with pytest.raises(InvalidInput) as refusal:
+        decode(manifest, PodCliqueSet, strict=True)
+    at = "spec.template.cliques[0].spec"
+    assert {str(error) for error in refusal.value.errors} == {
+        f"{at}.repliacs: unknown field",
+        "metadata.labels[day]: must be text, not the number 1",
+        "metadata.annotations: must be an object, not a list",
+        "spec.replicas: must be a whole number, not the text 'three'",
+        f"{at}.replicas: must be a whole number, not a list",
+        f"{at}.minAvailable: must be a whole number, not true",
+        f"{at}.roleName: must be text, not an object",
+        f"{at}.startsAfter: must be a list, not the text 'front'",
+    }
+
+
+def test_a_missing_field_is_named() -> None:
+    manifest = {"metadata": {"name": "t"}, "spec": {"levels": [{"domain": "rack"}]}}
+    with pytest.raises(InvalidInput) as refusal:
+        decode(manifest, ClusterTopologyBinding)
+    assert str(refusal.value) == "spec.levels[0].key: is required"
 
 
 def test_nulls_count_as_absent_as_they_do_for_the_api_server() -> None:

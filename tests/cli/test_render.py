@@ -178,6 +178,19 @@ def test_replicas_are_numbered_and_none_is_shared(grove: Grove, tmp_path: Path) 
     assert len({pod["metadata"]["name"] for pod in of_kind(found, "Pod")}) == 6
 
 
+def test_every_replica_is_rendered_however_many_there_are(grove: Grove, tmp_path: Path) -> None:
+    found = items(rendered(grove, tmp_path, cliqueset(replicas=200)))
+    names = [f"train-{index}" for index in range(200)]
+    assert [gang["metadata"]["name"] for gang in of_kind(found, "PodGang")] == names
+    assert kinds(found) == {
+        "v1 Service": 200,
+        "scheduler.grove.io/v1alpha1 PodGang": 200,
+        "scheduling.k8s.io/v1alpha2 PodGroup": 200,
+        "grove.io/v1alpha1 PodClique": 200,
+        "v1 Pod": 400,
+    }
+
+
 def test_a_sleeping_set_renders_an_empty_list(grove: Grove, tmp_path: Path) -> None:
     assert items(rendered(grove, tmp_path, cliqueset(replicas=0))) == []
 
@@ -226,7 +239,7 @@ MISTAKES = {
         (*CLIQUE, "spec", "replicas"), -2, ("spec.template.cliques[0].spec.replicas: ", "got -2")
     ),
     "replicas that are text": Mistake(
-        ("spec", "replicas"), "many", ("spec.replicas: expected int, got str",)
+        ("spec", "replicas"), "many", ("spec.replicas: must be a whole number, not the text 'many'",)
     ),
     "no cliques": Mistake(("spec", "template", "cliques"), [], ("spec.template.cliques: at least one",)),
     "no name": Mistake(("metadata", "name"), "", ("metadata.name: ",)),
@@ -236,6 +249,21 @@ MISTAKES = {
     ),
     "no container": Mistake(
         (*CLIQUE, "spec", "podSpec", "containers"), [], ("podSpec.containers: at least one container",)
+    ),
+    "a misspelt field of a container": Mistake(
+        (*CLIQUE, "spec", "podSpec", "containers", 0, "imgae"),
+        "x",
+        ("cliques[0].spec.podSpec.containers[0].imgae: unknown field",),
+    ),
+    "no image": Mistake(
+        (*CLIQUE, "spec", "podSpec", "containers"),
+        [{"name": "main"}],
+        ("cliques[0].spec.podSpec.containers[0].image: Required value",),
+    ),
+    "a field of a container with the wrong type": Mistake(
+        (*CLIQUE, "spec", "podSpec", "hostNetwork"),
+        "yes please",
+        ("cliques[0].spec.podSpec.hostNetwork: is a string, but bool is wanted",),
     ),
     "a scheduler nobody serves": Mistake(
         (*CLIQUE, "spec", "podSpec", "schedulerName"),
@@ -248,7 +276,7 @@ MISTAKES = {
     "a topology that is not in the file": Mistake(
         ("spec", "template", "topologyConstraint"),
         {"topologyName": "rows", "pack": {"required": "rack"}},
-        ('ClusterTopologyBinding "rows" not found',),
+        ("topologyConstraint.pack.required: ClusterTopologyBinding 'rows' does not exist",),
     ),
     "another version of the kind": Mistake(
         ("apiVersion",), "grove.io/v2", ("apiVersion: must be grove.io/v1alpha1",)
@@ -292,10 +320,10 @@ def test_every_wrong_document_is_told_by_its_number(grove: Grove, tmp_path: Path
 
 
 FILES = {
-    "broken YAML": ("a: b: c", "line 1, column 5: is not valid YAML"),
+    "broken YAML": ("a: b: c", "bad.yaml:1:5: is not valid YAML: "),
     "a key given twice": (
         "apiVersion: v1\nkind: A\nkind: B\n",
-        "line 3, column 1: is not valid YAML: key 'kind' is given twice",
+        "bad.yaml:3:1: is not valid YAML: key 'kind' is given twice",
     ),
     "a list instead of an object": ("- a\n", "must be an object with apiVersion and kind, not a list"),
     "nothing to render": ("apiVersion: v1\nkind: ConfigMap\n", "none of them a PodCliqueSet"),

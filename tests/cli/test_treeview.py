@@ -1,12 +1,14 @@
 """The tree of a set, drawn from given objects: what is where, and why a gang does not run."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
+from grove.cli.shown_pod import ShownPod
 from grove.cli.treeview import Node, World, as_manifest, forest, lines, why_not
 from grove.meta import Manifest
 from grove.testing import make
@@ -155,3 +157,73 @@ def test_a_set_that_no_operator_has_seen_says_so() -> None:
     manifest = make.object_manifest(kinds.CLIQUESETS, SET, {"replicas": 1, "template": {"cliques": []}})
     (tree,) = forest(World([make.view(PodCliqueSet, manifest)]))
     assert tree.why == ("no operator has looked at it yet",)
+
+
+def shown(name: str, **status: object) -> ShownPod:
+    manifest = pod(name, node="n1")
+    manifest["status"] = {"phase": "Running", **status}
+    return make.view(ShownPod, manifest)
+
+
+def container(reason: str, message: str = "", **more: object) -> Manifest:
+    return {
+        "name": "main",
+        "ready": False,
+        "state": {"waiting": {"reason": reason, "message": message}},
+        **more,
+    }
+
+
+def test_a_container_that_cannot_run_is_shown_as_such_with_its_message() -> None:
+    crashing = container(
+        "CrashLoopBackOff", "back-off 5m0s restarting", lastState={"terminated": {"exitCode": 137}}
+    )
+    pulling = container("ImagePullBackOff", 'Back-off pulling image "nowhere"')
+    pods = [
+        shown("a", containerStatuses=[crashing]),
+        shown("b", phase="Pending", containerStatuses=[pulling]),
+        shown("c", initContainerStatuses=[container("CreateContainerConfigError")]),
+        shown("d", phase="Pending", containerStatuses=[container("ContainerCreating")]),
+        shown("e", containerStatuses=[{"name": "main", "state": {"terminated": {"exitCode": 1}}}]),
+    ]
+    found = world(gang("Starting"))
+    (tree,) = forest(replace(found, pods=pods))
+    drawn = drawing(tree, plain=True)
+    for line in (
+        "Pod a  CrashLoopBackOff  on n1",
+        "why not: container main: back-off 5m0s restarting; it ended with exit code 137",
+        "Pod b  ImagePullBackOff  on n1",
+        'why not: container main: Back-off pulling image "nowhere"',
+        "Pod c  CreateContainerConfigError  on n1",
+        "why not: container main: CreateContainerConfigError",
+        "Pod d  Starting  on n1",
+        "Pod e  Error  on n1",
+        "why not: container main: ended with exit code 1",
+    ):
+        assert line in drawn
+
+
+def test_a_gang_without_a_set_is_a_tree_of_its_own_with_its_pods() -> None:
+    solo = make.view(PodGang, make.gang_manifest("solo", {"solo-a": 1}, namespace="lab"))
+    marks = {labels.POD_GANG: "solo", labels.POD_CLIQUE: "solo-a"}
+    one = make.view(
+        Pod, make.object_manifest(kinds.PODS, "one", {"nodeName": "n1"}, labels=marks, namespace="lab")
+    )
+    podgroup: Manifest = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "solo-m1", "ownerReferences": [{"uid": solo.uid}]},
+    }
+    (tree,) = forest(World([], [solo], [], [one], [podgroup]))
+    assert (tree.kind, tree.name) == ("PodGang", "lab/solo")
+    assert [(child.kind, child.name) for child in tree.children] == [("PodGroup", "solo-m1"), ("Pod", "one")]
+
+
+def test_a_gang_that_carries_a_sets_label_by_chance_is_not_drawn_below_the_set() -> None:
+    found = world(gang("Running"))
+    stranger = make.view(PodGang, make.gang_manifest("stranger", {"s": 1}, labels={labels.PART_OF: SET}))
+    trees = forest(replace(found, gangs=[*found.gangs, stranger]))
+    assert [(tree.kind, tree.name) for tree in trees] == [
+        ("PodCliqueSet", "default/train"),
+        ("PodGang", "default/stranger"),
+    ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from grove.admission import Topology, default, validate
+from grove.admission import default, validate
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.crd import schema_of
 from grove.api.decode import decode
@@ -45,7 +45,7 @@ def test_a_sample_is_accepted_by_the_schema_and_loses_nothing(path: Path) -> Non
 def test_a_sample_is_decoded_filled_in_and_found_valid(path: Path) -> None:
     for manifest in cliquesets(path):
         view = decode(default(manifest), PodCliqueSet, strict=True)
-        assert validate(view, topology=Topology()) == []
+        assert validate(view, new=True) == []
         for clique, written in zip(
             view.template.cliques, manifest["spec"]["template"]["cliques"], strict=True
         ):

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from grove.backends.registry import BUILT_INS
-from grove.cli.rendering import cluster, judge, render_set, select
+from grove.cli.rendering import cluster, judge_manifest, render_set
 from grove.errors import InvalidInput
 from grove.meta import Manifest
 
@@ -30,11 +30,11 @@ def rendered(case: Path) -> list[Manifest]:
         each["metadata"]["name"]: each for each in documents if each["kind"] == "ClusterTopologyBinding"
     }
     try:
-        judged = judge(cliqueset, bindings)
-        result = render_set(judged, select(judged, ""), cluster(minor_of(case)))
+        judged = judge_manifest(cliqueset, bindings, cluster(minor_of(case)))
+        result = render_set(judged)
     except InvalidInput as refused:
         return [{"refused": [str(each) for each in refused.errors]}]
-    said = {"warnings": list(judged.warnings), "losses": [str(each) for each in result.losses]}
+    said = {"warnings": list(judged.notices), "losses": [str(each) for each in result.losses]}
     spoken = {name: lines for name, lines in said.items() if lines}
     return [*([spoken] if spoken else []), *result.objects]
 

@@ -13,7 +13,7 @@ from grove.api.pod import Pod
 from grove.errors import FieldError
 from grove.meta import Condition, Manifest
 from grove.plan.clique_status import desired_clique_status
-from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status
+from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status, outdated
 from grove.plan.gang_status import GangFacts, desired_gang_status
 from grove.testing import make
 
@@ -285,3 +285,10 @@ def test_a_reason_that_is_no_name_does_not_cost_the_status() -> None:
     ]
     assert told["reason"] == "SchedulerError"
     assert told["message"] == "Not enough resources: 0 of 1 pods placed"
+
+
+def test_pods_of_an_older_template_are_counted() -> None:
+    manifest = {**make.clique_manifest("t-0-a", 3), "status": {"replicas": 3, "updatedReplicas": 1}}
+    cliques = [make.view(PodClique, manifest)]
+    told = outdated(make.cliqueset("t", {"a": 3}), cliques)
+    assert [each.message.split(";")[0] for each in told] == ["2 pods run an older template"]

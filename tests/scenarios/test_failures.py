@@ -57,6 +57,28 @@ def test_a_gang_waits_for_kai_to_be_installed_and_then_comes_alive() -> None:
     run_world(story, KAI.options, operator=False)
 
 
+@pytest.mark.parametrize(
+    ("forbidden", "seconds"), [(False, 3.0), (True, 35.0)], ids=["watched", "looked for"]
+)
+def test_a_crd_that_is_installed_later_is_noticed(forbidden: bool, seconds: float) -> None:
+    async def podgroups_exist(world: World) -> bool:
+        return bool(await world.all(KAI_PODGROUPS))
+
+    async def story(world: World) -> None:
+        await uninstall_kai(world)
+        if forbidden:
+            world.cluster.faults.add(Fault("error", verb="list", resource="customresourcedefinitions*"))
+        await world.start_operator()
+        await world.apply(KAI.cliqueset(cliques={"worker": 2}))
+        await until_reason(world, "train-0", "Scheduled", "PreconditionMissing")
+        # Long after the operator last looked by itself, and long before it will again.
+        await pass_time(5)
+        await kai_install.install(world.cluster.client())
+        await world.until(lambda: podgroups_exist(world), "the gang is handed to KAI", seconds=seconds)
+
+    run_world(story, KAI.options, operator=False)
+
+
 def test_the_set_repeats_what_its_gang_waits_for() -> None:
     async def story(world: World) -> None:
         await world.apply(KAI.cliqueset(cliques={"worker": 2}))
@@ -128,22 +150,6 @@ def test_a_quota_that_stops_pods_is_told_everywhere_and_lifting_it_lets_the_gang
         assert not clique["status"].get("lastErrors")
 
     run_world(story, stage.options)
-
-
-def test_a_pod_spec_that_the_api_server_refuses_is_told_and_can_be_corrected() -> None:
-    async def story(world: World) -> None:
-        broken = make.template("worker", 2, pod={"containers": [{"name": "Not_A_Label", "image": "x"}]})
-        await world.apply(make.cliqueset_manifest("train", [broken]))
-        await pass_time(10)
-        clique = await world.get(kinds.CLIQUES, "train-0-worker")
-        assert clique is not None
-        errors = [each["description"] for each in clique["status"]["lastErrors"]]
-        assert ["spec.containers[0].name" in each for each in errors] == [True, True]
-        (event, *_) = await events_about(world, "PodClique", "train-0-worker")
-        assert "spec.containers[0].name" in event["message"]
-        assert "spec.containers[0].name" in (await world.condition("train-0", "Initialized"))["message"]
-
-    run_world(story)
 
 
 # Translation --------------------------------------------------------------------------------------

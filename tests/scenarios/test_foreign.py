@@ -1,10 +1,13 @@
 """Gangs that somebody else made, with pods of somebody else: served like ours, or told why not."""
 
 import pytest
-from tests.scenarios.stories import STAGES, Stage, reasons_about
+from tests.scenarios.stories import STAGES, Stage, reasons_about, until_running
 
 from grove.api import kinds, labels
+from grove.cli.finding import find
+from grove.cli.treeview import forest
 from grove.meta import Key, Manifest
+from grove.testing import make
 from grove.testing.world import World, run_world
 
 #: Where a pod is tied to its gang by metadata alone, which can be added to a pod that exists.
@@ -174,3 +177,20 @@ def test_when_a_foreign_gang_goes_its_objects_go_and_its_pods_stay() -> None:
         assert len(await world.pods()) == 3
 
     run_world(story, stage.options)
+
+
+def test_grove_tree_finds_a_gang_without_a_set_beside_the_sets() -> None:
+    async def story(world: World) -> None:
+        await world.apply(
+            make.gang_manifest("solo", {"solo-a": 1}), make.cliqueset_manifest("train", {"a": 1})
+        )
+        await until_running(world, "train-0")
+        trees = forest(await find(world.user, "default"))
+        assert [(tree.kind, tree.name) for tree in trees] == [
+            ("PodCliqueSet", "default/train"),
+            ("PodGang", "default/solo"),
+        ]
+        (only,) = forest(await find(world.user, "default", "train"))
+        assert only.name == "default/train"
+
+    run_world(story)

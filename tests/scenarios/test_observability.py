@@ -73,7 +73,7 @@ def test_the_events_of_a_set_that_runs_are_few_and_on_the_right_objects(stage: S
         want = ["Scheduled"] if stage.guarantees else ["NoGangGuarantee", "Scheduled"]
         assert await reasons_about(world, "PodGang", "train-0") == want
         said = {each["reason"]: each["message"] for each in await events_about(world, "PodGang", "train-0")}
-        assert said["Scheduled"] == "4 of 4 pods placed. Placement score: not reported."
+        assert said["Scheduled"] == "4 of 4 pods placed."
         assert all(each["source"]["component"] == "grove-operator" for each in await ours(world))
 
     run_world(story, stage.options)

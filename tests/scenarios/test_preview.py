@@ -8,7 +8,7 @@ from tests.scenarios.stories import STAGES, Stage, until_running
 
 from grove.api import labels
 from grove.backends.registry import BUILT_INS
-from grove.cli.rendering import cluster, judge, render_set, select
+from grove.cli.rendering import cluster, judge_manifest, render_set
 from grove.meta import Manifest, Resource, resource
 from grove.testing.world import World, run_world
 
@@ -30,11 +30,9 @@ def rendered(case: Path) -> list[Manifest]:
     documents = documents_of(case)
     (cliqueset,) = [each for each in documents if each["kind"] == "PodCliqueSet"]
     bindings = {each["metadata"]["name"]: each for each in documents if each["kind"] != "PodCliqueSet"}
-    judged = judge(cliqueset, bindings)
     offer = case.name.partition("-")[0]
-    return list(
-        render_set(judged, select(judged, ""), cluster("1.36" if offer in BUILT_INS else offer)).objects
-    )
+    on = cluster("1.36" if offer in BUILT_INS else offer)
+    return list(render_set(judge_manifest(cliqueset, bindings, on)).objects)
 
 
 def identity(obj: Manifest) -> tuple[str, str]:

@@ -109,7 +109,7 @@ def test_a_set_that_leaves_a_disabled_backend_takes_its_objects_along(tmp_path: 
 
 
 BROKEN = {
-    "not YAML": ("scheduler: [", "neither YAML nor JSON"),
+    "not YAML": ("scheduler: [", ":1:13: is not valid YAML: "),
     "a wrong value": (TEXT % ("loud", "{name: default-scheduler}"), "logLevel: must be one of"),
     "an unknown backend": (TEXT % ("info", "{name: slurm}"), "scheduler.profiles[0].name: 'slurm'"),
     "gone": (None, "cannot be read: No such file or directory"),

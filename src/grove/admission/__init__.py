@@ -1,25 +1,27 @@
-"""What may be stored: defaults and validation as functions on values. Pure.
+"""What may be stored and carried out: defaults, validation and the judgement, as functions on values. Pure.
 
-`default` fills in a manifest; `validate` and `validate_update` return what is wrong, field by field;
-`validate_limits` what exceeds the configured limits; `warnings` what deserves a word.
-`validate_topology_binding` does the same for ClusterTopologyBindings. Nothing here reads a cluster.
+`default` fills in a manifest; `validate` and `validate_update` return what is wrong, field by field,
+`validate_limits` what exceeds the configured limits; `judge` says whether a set can be carried out and by
+which backend. `validate_topology_binding` does the same for ClusterTopologyBindings. Nothing here reads a
+cluster.
 """
 
+from grove.admission.bindings import validate_topology_binding
 from grove.admission.defaults import default
+from grove.admission.judgement import Here, Judgement, Understood, judge, understand
 from grove.admission.limits import validate_limits
-from grove.admission.schedulers import Schedulers, validate_topology_binding
-from grove.admission.topology import Topology, topology_name
 from grove.admission.updates import validate_update
-from grove.admission.validation import validate, warnings
+from grove.admission.validation import validate
 
 __all__ = [
-    "Schedulers",
-    "Topology",
+    "Here",
+    "Judgement",
+    "Understood",
     "default",
-    "topology_name",
+    "judge",
+    "understand",
     "validate",
     "validate_limits",
     "validate_topology_binding",
     "validate_update",
-    "warnings",
 ]

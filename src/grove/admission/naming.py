@@ -36,13 +36,18 @@ def dns_label(field: str, name: str) -> Iterator[FieldError]:
     """An error unless the name can stand in a host name."""
     if not name.strip():
         yield FieldError(field, "is required")
-    elif not _LABEL.fullmatch(name):
+    elif not is_dns_label(name):
         yield FieldError(
             field,
             f"{name!r} must be a DNS label: lower-case letters, digits and '-', beginning and ending "
             "with a letter "
             "or digit",
         )
+
+
+def is_dns_label(name: str) -> bool:
+    """Whether a name can stand in a host name; how long it may be is decided with the names made of it."""
+    return _LABEL.fullmatch(name) is not None
 
 
 def unique(field: str, values: Iterable[str]) -> Iterator[FieldError]:

@@ -7,31 +7,25 @@ from collections.abc import Iterator
 from typing import Final
 
 from grove.admission.naming import CLIQUES, GROUPS, TEMPLATE
-from grove.admission.schedulers import Schedulers
-from grove.admission.topology import Topology, constraints, validate_topology
 from grove.api.cliqueset import ANY_ORDER, PodCliqueSet, PodCliqueTemplate
+from grove.api.constraints import constraints
 from grove.api.topology import TopologyConstraint
 from grove.errors import FieldError
+from grove.words import counted
 
 IMMUTABLE: Final = "field is immutable"
 
 
-def validate_update(
-    new: PodCliqueSet,
-    old: PodCliqueSet,
-    *,
-    schedulers: Schedulers | None = None,
-    topology: Topology | None = None,
-) -> list[FieldError]:
+def validate_update(new: PodCliqueSet, old: PodCliqueSet) -> list[FieldError]:
     """Every change from `old` to `new` that is not allowed. A set that is being deleted may always change."""
     if new.terminating:
         return []
     errors = [
         *_composition(new, old),
-        *_cliques(new, old, schedulers),
+        *_cliques(new, old),
         *_groups(new, old),
         *_template(new, old),
-        *_topology(new, old, topology or Topology()),
+        *_topology(new, old),
     ]
     return list(dict.fromkeys(errors))
 
@@ -46,7 +40,8 @@ def _composition(new: PodCliqueSet, old: PodCliqueSet) -> Iterator[FieldError]:
     before = [clique.name for clique in old.template.cliques]
     if len(names) != len(before):
         yield FieldError(
-            CLIQUES, f"not allowed to change clique composition: {len(before)} cliques became {len(names)}"
+            CLIQUES,
+            f"not allowed to change clique composition: {counted(len(before), 'clique')} became {len(names)}",
         )
     added = [name for name in names if name not in before]
     if added:
@@ -60,25 +55,20 @@ def _composition(new: PodCliqueSet, old: PodCliqueSet) -> Iterator[FieldError]:
         )
 
 
-def _cliques(new: PodCliqueSet, old: PodCliqueSet, schedulers: Schedulers | None) -> Iterator[FieldError]:
+def _cliques(new: PodCliqueSet, old: PodCliqueSet) -> Iterator[FieldError]:
     before = {clique.name: clique for clique in old.template.cliques}
     for index, clique in enumerate(new.template.cliques):
         if clique.name in before:
-            yield from _clique(index, clique, before[clique.name], schedulers)
+            yield from _clique(index, clique, before[clique.name])
 
 
-def _clique(
-    index: int, new: PodCliqueTemplate, old: PodCliqueTemplate, schedulers: Schedulers | None
-) -> Iterator[FieldError]:
+def _clique(index: int, new: PodCliqueTemplate, old: PodCliqueTemplate) -> Iterator[FieldError]:
     yield from _same(f"{CLIQUES}.spec.roleName", new.spec.role_name, old.spec.role_name)
     # A role that slept when it was created has no minimum yet; its first one is not a change.
     if old.spec.min_available is not None:
         yield from _same(f"{CLIQUES}.spec.minAvailable", new.spec.min_available, old.spec.min_available)
     yield from _same(f"{CLIQUES}.spec.startsAfter", new.spec.starts_after, old.spec.starts_after)
     names = [str(clique.spec.pod_spec.get("schedulerName") or "") for clique in (new, old)]
-    if schedulers is not None:
-        # Two names of one scheduler are no change.
-        names = [schedulers.backend_for(name) or name for name in names]
     yield from _same(f"{CLIQUES}.spec.podSpec.schedulerName", names[0], names[1])
     yield from _same(f"{CLIQUES}[{index}].resourceSharing", new.resource_sharing, old.resource_sharing)
 
@@ -112,19 +102,14 @@ def _template(new: PodCliqueSet, old: PodCliqueSet) -> Iterator[FieldError]:
     yield from _same(f"{TEMPLATE}.resourceSharing", after.resource_sharing, before.resource_sharing)
 
 
-def _topology(new: PodCliqueSet, old: PodCliqueSet, topology: Topology) -> Iterator[FieldError]:
+def _topology(new: PodCliqueSet, old: PodCliqueSet) -> Iterator[FieldError]:
     """No change, except the move away from packDomain and the repair of sets that name no binding."""
     repairing = any(each.constraint.pack_domain and not each.topology_name for each in constraints(old))
-    repaired = False
     for field, after, before in _pairs(new, old):
         if _meaning(after) == _meaning(before) and not _goes_back(after, before):
             continue
-        if repairing and _adds_name(after, before):
-            repaired = True
-            continue
-        yield FieldError(field, f"{IMMUTABLE}: topology constraints are decided when the set is created")
-    if repaired:
-        yield from validate_topology(new, topology)
+        if not (repairing and _adds_name(after, before)):
+            yield FieldError(field, f"{IMMUTABLE}: topology constraints are decided when the set is created")
 
 
 def _pairs(

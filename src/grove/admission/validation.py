@@ -1,7 +1,7 @@
 """Whether a PodCliqueSet may be stored: `validate` lists everything wrong with it, field by field.
 
-Expects a set that `default` has filled in. The rules about names, startup order, schedulers, shared claims
-and topology stand in modules of their own; here are the counts and what Grove cannot allow in a pod spec.
+Expects a set that `default` has filled in. The rules about names, startup order, shared claims and topology
+stand in modules of their own; here are the counts and what Grove cannot allow in a pod spec.
 """
 
 import re
@@ -11,50 +11,35 @@ from typing import Final
 
 from grove.admission.naming import CLIQUES, GROUPS, TEMPLATE, validate_names
 from grove.admission.order import validate_order
-from grove.admission.schedulers import Schedulers, validate_schedulers
 from grove.admission.sharing import validate_sharing
-from grove.admission.topology import Topology, topology_warnings, validate_topology
+from grove.admission.topology import validate_topology
 from grove.api import durations
 from grove.api.clique import PodCliqueSpec
 from grove.api.cliqueset import PodCliqueSet, ScalingGroupConfig
 from grove.errors import FieldError
 from grove.meta import Manifest
+from grove.words import counted
 
 _PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _MIN_OVER: Final = "minAvailable must not be greater than replicas"
 
 
-def validate(
-    cliqueset: PodCliqueSet,
-    *,
-    schedulers: Schedulers | None = None,
-    topology: Topology | None = None,
-    creating: bool = True,
-) -> list[FieldError]:
-    """Everything wrong with a set, each error once, in the order of the document.
+def validate(cliqueset: PodCliqueSet, *, new: bool = False) -> list[FieldError]:
+    """Everything wrong with a set by itself, each error once, in the order of the document.
 
-    Without `schedulers` or `topology` the rules that need them are left out. `creating` adds the rules that
-    hold for new sets only.
+    `new` adds the rules that sets from earlier releases need not keep.
     """
     errors = [
         *validate_names(cliqueset),
         *_counts(cliqueset),
         *validate_order(cliqueset),
-        *_cliques(cliqueset, creating=creating),
+        *_cliques(cliqueset),
         *_groups(cliqueset),
         *validate_sharing(cliqueset),
+        *validate_topology(cliqueset, new=new),
     ]
-    if schedulers is not None:
-        errors += validate_schedulers(cliqueset, schedulers)
-    if topology is not None and creating:
-        errors += validate_topology(cliqueset, topology)
     return list(dict.fromkeys(errors))
-
-
-def warnings(cliqueset: PodCliqueSet, *, topology: Topology | None = None) -> list[str]:
-    """What is allowed but deserves a word."""
-    return list(topology_warnings(cliqueset, topology or Topology()))
 
 
 def _counts(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
@@ -74,13 +59,13 @@ def _counts(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
             yield FieldError(field, str(error))
 
 
-def _cliques(cliqueset: PodCliqueSet, *, creating: bool) -> Iterator[FieldError]:
+def _cliques(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
     for index, clique in enumerate(cliqueset.template.cliques):
         field = f"{CLIQUES}[{index}]"
         yield from _metadata_keys(f"{field}.labels", clique.labels, values=True)
         yield from _metadata_keys(f"{field}.annotations", clique.annotations, values=False)
         yield from _clique_counts(f"{field}.spec", clique.spec)
-        yield from _pods(f"{field}.spec.podSpec", clique.spec.pod_spec, creating=creating)
+        yield from _pods(f"{field}.spec.podSpec", clique.spec.pod_spec)
 
 
 def _clique_counts(field: str, spec: PodCliqueSpec) -> Iterator[FieldError]:
@@ -92,7 +77,7 @@ def _clique_counts(field: str, spec: PodCliqueSpec) -> Iterator[FieldError]:
         elif 0 < spec.replicas < spec.min_available:
             yield FieldError(
                 f"{field}.minAvailable",
-                f"{_MIN_OVER}; got {spec.min_available} with {spec.replicas} replicas",
+                f"{_MIN_OVER}; got {spec.min_available} with {counted(spec.replicas, 'replica')}",
             )
     scale = spec.auto_scaling_config
     if scale is None:
@@ -152,7 +137,9 @@ def _group_counts(field: str, group: ScalingGroupConfig) -> Iterator[FieldError]
     if minimum <= 0:
         yield FieldError(f"{field}.minAvailable", f"must be greater than 0; got {minimum}")
     elif 0 < replicas < minimum:
-        yield FieldError(f"{field}.minAvailable", f"{_MIN_OVER}; got {minimum} with {replicas} replicas")
+        yield FieldError(
+            f"{field}.minAvailable", f"{_MIN_OVER}; got {minimum} with {counted(replicas, 'replica')}"
+        )
     scale = group.scale_config
     if scale is None:
         return
@@ -169,15 +156,15 @@ def _group_counts(field: str, group: ScalingGroupConfig) -> Iterator[FieldError]
         )
 
 
-def _pods(field: str, pods: Manifest, *, creating: bool) -> Iterator[FieldError]:
+def _pods(field: str, pods: Manifest) -> Iterator[FieldError]:
     if not pods.get("containers"):
         yield FieldError(f"{field}.containers", "at least one container is required")
-    if creating and pods.get("topologySpreadConstraints"):
+    if pods.get("topologySpreadConstraints"):
         yield FieldError(
             f"{field}.spec.topologySpreadConstraints",
             "must not be set; where a gang's pods go is its topologyConstraint",
         )
-    if creating and pods.get("nodeName"):
+    if pods.get("nodeName"):
         yield FieldError(f"{field}.spec.nodeName", "must not be set; the scheduler chooses the node")
     for kind in ("containers", "initContainers"):
         for index, container in enumerate(pods.get(kind) or ()):

@@ -234,7 +234,7 @@ class PodCliqueSetStatus(View):
 
     observed_generation: Annotated[Int64 | None, says("Generation this status belongs to.")] = None
     conditions: Annotated[
-        tuple[Condition, ...], says("Accepted, Available and TopologyLevelsUnavailable.")
+        tuple[Condition, ...], says("Accepted, Available, Degraded and TopologyLevelsUnavailable.")
     ] = ()
     last_errors: Annotated[tuple[LastError, ...], says("Errors of the last incomplete attempt.")] = ()
     replicas: Annotated[Int32, says("Replicas that should exist.")] = 0

@@ -23,6 +23,8 @@ ACCEPTED: Final = "Accepted"
 AVAILABLE: Final = "Available"
 TOPOLOGY_LEVELS_UNAVAILABLE: Final = "TopologyLevelsUnavailable"
 EDIT_PENDING: Final = "EditPending"
+#: On sets and gangs.
+DEGRADED: Final = "Degraded"
 
 # Types: PodClique and PodCliqueScalingGroup -------------------------------------------------------
 CLIQUE_SCHEDULED: Final = "PodCliqueScheduled"
@@ -47,6 +49,7 @@ STEPPED_BACK: Final = "SteppedBack"
 POD_CREATE_FAILED: Final = "PodCreateFailed"
 SCALED_TO_ZERO: Final = "ScaledToZero"
 NO_OWNER: Final = "NoOwner"
+NAME_TAKEN: Final = "NameTaken"
 SCALED_BELOW_MINIMUM: Final = "ScaledBelowMinimum"
 ALL_PODS_READY: Final = "AllPodsReady"
 PODS_NOT_READY: Final = "PodsNotReady"
@@ -162,6 +165,12 @@ TABLE: Final[tuple[Entry, ...]] = (
         (NO_OWNER,),
     ),
     Entry(
+        "PodGang",
+        DEGRADED,
+        "The scheduler's objects of the gang cannot be kept up; what runs goes on running.",
+        (SYNC_FAILED, UNSUPPORTED, PRECONDITION_MISSING, BACKEND_NOT_ENABLED),
+    ),
+    Entry(
         "PodCliqueSet",
         EDIT_PENDING,
         "Something that was edited takes effect only when a gang is placed anew; the message says how.",
@@ -178,6 +187,12 @@ TABLE: Final[tuple[Entry, ...]] = (
         AVAILABLE,
         "Every replica has enough ready pods; if not, the message says what is missing.",
         (ALL_REPLICAS_AVAILABLE, REPLICAS_UNAVAILABLE),
+    ),
+    Entry(
+        "PodCliqueSet",
+        DEGRADED,
+        "Something that belongs to the set cannot be written or kept up; the message says what and why.",
+        (NAME_TAKEN, SYNC_FAILED),
     ),
     Entry(
         "PodCliqueSet",

@@ -17,6 +17,7 @@ from grove.api.decode import decode, unknown_fields
 from grove.api.schema import says
 from grove.errors import FieldError, InvalidConfiguration, InvalidInput
 from grove.meta import Manifest, View
+from grove.words import YamlProblem, yaml_problem
 
 API_VERSION: Final = "operator.config.grove.io/v1alpha1"
 KIND: Final = "OperatorConfiguration"
@@ -254,6 +255,14 @@ class _Check:
     message: str
 
 
+class NotYaml(InvalidConfiguration):
+    """The text is neither YAML nor JSON; whoever knows the file's name names it."""
+
+    def __init__(self, problem: YamlProblem) -> None:
+        self.problem = problem
+        super().__init__(problem.at("the operator's configuration"))
+
+
 def load(text: str, *, known_profiles: Collection[str] | None = None) -> OperatorConfiguration:
     """The configuration that YAML or JSON text describes, with defaults.
 
@@ -301,9 +310,7 @@ def _parse(text: str) -> Manifest:
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise InvalidConfiguration(
-            f"the operator's configuration is neither YAML nor JSON: {error}"
-        ) from None
+        raise NotYaml(yaml_problem(error)) from None
     if document is None:
         return {}
     if not isinstance(document, dict):

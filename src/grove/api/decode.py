@@ -5,7 +5,7 @@ absent, as they do for the API server; what is kept verbatim (pod specs) is not 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final, TypeVar
 
@@ -14,9 +14,36 @@ import msgspec
 from grove.api.crd import schema_of
 from grove.errors import FieldError, InvalidInput
 from grove.meta import Manifest, View
+from grove.words import value_in_words
 
 V = TypeVar("V", bound=View)
 
+_MISSING: Final = re.compile(r"Object missing required field `(.+)`")
+_PYTHON: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list, tuple),
+    "object": (dict,),
+}
+_WANTED: Final[Mapping[str, str]] = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+_TEXTS: Final[Manifest] = {"type": "object", "additionalProperties": {"type": "string"}}
+_TEXT: Final[Manifest] = {"type": "string"}
+#: What a definition of ours leaves to the API server.
+_METADATA: Final[Manifest] = {
+    "name": _TEXT,
+    "namespace": _TEXT,
+    "labels": _TEXTS,
+    "annotations": _TEXTS,
+}
 _WHERE: Final = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<where>.*)`)?$", re.DOTALL)
 
 
@@ -24,12 +51,15 @@ def decode(manifest: Manifest, type: type[V], *, strict: bool = False) -> V:
     """The view of a manifest; `strict` also refuses fields that the schema does not know."""
     schema = _schema(type)
     unknown = list(unknown_fields(manifest, type)) if strict else []
+    try:
+        view = msgspec.convert(_without_nulls(manifest, schema), type=type)
+    except msgspec.ValidationError as error:
+        # Looked for only now: what is right is decoded without a second walk.
+        wrong = list(_wrong_types(manifest, schema, ""))
+        raise InvalidInput([*unknown, *(wrong or [_field_error(str(error))])]) from None
     if unknown:
         raise InvalidInput(unknown)
-    try:
-        return msgspec.convert(_without_nulls(manifest, schema), type=type)
-    except msgspec.ValidationError as error:
-        raise InvalidInput([_field_error(str(error))]) from None
+    return view
 
 
 def unknown_fields(manifest: Manifest, type: type[View]) -> Iterator[FieldError]:
@@ -79,9 +109,29 @@ def _without_nulls(value: object, schema: Manifest) -> object:
     return value
 
 
+def _wrong_types(value: object, schema: Manifest, path: str) -> Iterator[FieldError]:
+    """Every value of another type than the schema wants; nulls count as absent."""
+    wanted = schema.get("type")
+    if value is None or wanted is None or schema.get("x-kubernetes-int-or-string"):
+        return
+    if not isinstance(value, _PYTHON[wanted]) or (isinstance(value, bool) and wanted != "boolean"):
+        yield FieldError(path, f"must be {_WANTED[wanted]}, not {value_in_words(value)}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _wrong_types(item, schema.get("items", {}), f"{path}[{index}]")
+    elif isinstance(value, dict):
+        properties = schema.get("properties") or (_METADATA if path == "metadata" else {})
+        for field, item in value.items():
+            inner: Manifest = properties.get(field) or schema.get("additionalProperties") or {}
+            at = f"{path}[{field}]" if "additionalProperties" in schema else f"{path}.{field}".lstrip(".")
+            yield from _wrong_types(item, inner, at)
+
+
 def _field_error(message: str) -> FieldError:
-    """`Expected `int`, got `str` - at `$.spec.replicas`` as a field and what is wrong with it."""
+    """What only the decoder notices, such as a number that is too large, as a field and what is wrong."""
     found = _WHERE.match(message)
     what, where = (found["what"], found["where"] or "") if found else (message, "")
+    if missing := _MISSING.fullmatch(what):
+        return FieldError(f"{where}.{missing[1]}".lstrip("."), "is required")
     what = what.replace("`", "")
     return FieldError(where, what[:1].lower() + what[1:])

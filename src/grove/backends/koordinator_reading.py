@@ -14,6 +14,7 @@ from grove.api.pod import Pod
 from grove.backends.base import Reading, Verdict
 from grove.backends.shape import Progress, progress, verdict_of
 from grove.meta import Manifest
+from grove.words import counted
 
 UNSCHEDULABLE: Final = "Unschedulable"
 _GATED: Final = "SchedulingGated"
@@ -79,7 +80,7 @@ def _places(words: str) -> str:
         return words.strip()
     room = [f"{each['name'].strip()} has room for {each['room']}" for each in _PLACE.finditer(words)]
     nodes = _NODES.search(found["places"])
-    told = [f"no one of the topology domains has room for {found['wanted']} pods", *room]
+    told = [f"no one of the topology domains has room for {counted(int(found['wanted']), 'pod')}", *room]
     return "; ".join(told) + (f"; {nodes[0]}" if nodes else "")
 
 

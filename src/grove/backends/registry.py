@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from grove.api import conditions
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.labels import SCHEDULER_BACKEND
 from grove.backends.base import Backend
@@ -40,6 +41,8 @@ class Selection:
     backend: Backend | None
     source: str = ""
     errors: tuple[FieldError, ...] = ()
+    #: What kind of errors they are: the reason of the set's condition `Accepted`.
+    reason: str = conditions.BACKEND_NOT_ENABLED
 
 
 class Registry:
@@ -106,13 +109,17 @@ class Registry:
         if unknown:
             names = [name for name, backend in zip(asked, chosen, strict=True) if backend is None]
             return Selection(None, SCHEDULER_NAME, tuple(map(self._not_enabled, unknown, names)))
-        other = next((index for index, backend in enumerate(chosen) if backend is not chosen[0]), None)
-        if other is not None:
-            message = (
-                f"is {asked[other]!r} but the first role's is {asked[0]!r}; all pods of a set have one "
-                f"scheduler (an empty name means {self.default.scheduler_name!r})"
+        mixed = [
+            FieldError(
+                path.format(index),
+                f"is {asked[index]!r} but the first role's is {asked[0]!r}; all pods of a set have one "
+                f"scheduler (an empty name means {self.default.scheduler_name!r})",
             )
-            return Selection(None, SCHEDULER_NAME, (FieldError(path.format(other), message),))
+            for index, backend in enumerate(chosen)
+            if backend is not chosen[0]
+        ]
+        if mixed:
+            return Selection(None, SCHEDULER_NAME, tuple(mixed), conditions.INVALID)
         return Selection(chosen[0], SCHEDULER_NAME)
 
     def _chosen(self, name: str, source: str, field: str) -> Selection:

@@ -10,6 +10,7 @@ from typing import Final
 
 from grove.api import conditions, labels, names
 from grove.api.cliqueset import PodCliqueSet
+from grove.api.constraints import constraints
 from grove.api.gang import PodGang, PodGroup, TopologyConstraintGroup
 from grove.api.kinds import GANGS
 from grove.api.minimum import above_minimum
@@ -74,19 +75,8 @@ def named(base: str, gang: PodGang, context: Context, limit: int = NAME_LIMIT) -
 
 def constraints_of(cliqueset: PodCliqueSet) -> Iterator[tuple[str, TopologyConstraint]]:
     """Every topology constraint of a set with its field: its own, those of groups, those of cliques."""
-    template = cliqueset.template
-    places = [("spec.template", template.topology_constraint)]
-    places += [
-        (f"spec.template.podCliqueScalingGroups[{index}]", each.topology_constraint)
-        for index, each in enumerate(template.pod_clique_scaling_groups)
-    ]
-    places += [
-        (f"spec.template.cliques[{index}]", each.topology_constraint)
-        for index, each in enumerate(template.cliques)
-    ]
-    for path, constraint in places:
-        if constraint is not None:
-            yield f"{path}.topologyConstraint", constraint
+    for placed in constraints(cliqueset):
+        yield placed.field, placed.constraint
 
 
 def groups_by_podgroup(gang: PodGang) -> Mapping[str, TopologyConstraintGroup]:

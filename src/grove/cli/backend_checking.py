@@ -10,7 +10,7 @@ from grove.backends.registry import Registry
 from grove.cli.backend_listing import aligned, usable
 from grove.cli.connect import connected
 from grove.cli.operating import configuration_from
-from grove.cli.talk import Failed, plural
+from grove.cli.talk import Failed
 from grove.controllers.observation import Observation
 from grove.controllers.scheduling import Scheduling
 from grove.errors import Forbidden, NotFound
@@ -23,6 +23,7 @@ from grove.runtime.metrics import Metrics
 from grove.testing.clusters import serving
 from grove.testing.conformance import BackendConformance, RuleVerdict, verdicts
 from grove.testing.kits import BadKit, kit_for
+from grove.words import counted
 
 #: The rules that nobody can check without the author of a backend, and what they must be told.
 _NEED_A_KIT: Final = {
@@ -161,7 +162,7 @@ def report(found: Sequence[Checked], *, every_rule: bool) -> str:
         rows += [(each.name, "ok" if line.fine else "FAILED", _told(line)) for line in told]
         kept = sum(1 for line in lines if line.fine)
         rows.append(
-            (each.name, "ok" if each.passed else "FAILED", f"{kept} of {plural(len(lines), 'check')}")
+            (each.name, "ok" if each.passed else "FAILED", f"{kept} of {counted(len(lines), 'check')}")
         )
     return aligned([("BACKEND", "RESULT", "WHAT"), *rows])
 

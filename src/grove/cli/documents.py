@@ -14,6 +14,7 @@ import yaml
 
 from grove.cli.talk import Refused
 from grove.meta import Manifest
+from grove.words import value_in_words, yaml_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def parse(text: str, name: str) -> list[Document]:
     try:
         loaded = [each for each in yaml.load_all(text, Loader=_Loader) if each is not None]
     except yaml.YAMLError as error:
-        raise Refused([f"{name}: {_yaml_problem(error)}"]) from None
+        raise Refused([yaml_problem(error).at(name)]) from None
     found = []
     for number, value in enumerate(loaded, start=1):
         place = name if len(loaded) == 1 else f"{name}: document {number}"
@@ -79,7 +80,7 @@ def parse(text: str, name: str) -> list[Document]:
 
 def _opened(value: object, place: str) -> Iterator[Document]:
     if not isinstance(value, dict):
-        raise Refused([f"{place}: must be an object with apiVersion and kind, not {_a(value)}"])
+        raise Refused([f"{place}: must be an object with apiVersion and kind, not {value_in_words(value)}"])
     for field in ("apiVersion", "kind"):
         if not isinstance(value.get(field), str) or not value[field]:
             raise Refused([f"{place}: {field}: is required"])
@@ -99,16 +100,3 @@ def _text(path: str) -> str:
         raise Refused([f"{path}: cannot be read: {error.strerror}"]) from None
     except UnicodeDecodeError:
         raise Refused([f"{path}: is not text in UTF-8"]) from None
-
-
-def _yaml_problem(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-    where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
-    return f"{where}is not valid YAML: {problem}"
-
-
-def _a(value: object) -> str:
-    if isinstance(value, list):
-        return "a list"
-    return "text" if isinstance(value, str) else "a number or a truth value"

@@ -1,4 +1,4 @@
-"""Find a set and all that belongs to it in a cluster, by the label that all of it carries. Reads only."""
+"""Find sets, gangs and all that belongs to them in a cluster, by the labels that they carry. Reads only."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
-from grove.api.pod import Pod
 from grove.backends.base import Cluster, Context
 from grove.backends.registry import BUILT_INS
+from grove.cli.shown_pod import ShownPod
 from grove.cli.talk import Failed
 from grove.cli.treeview import World
 from grove.errors import Forbidden, NotFound
@@ -19,7 +19,7 @@ from grove.meta import Manifest, Resource
 
 
 async def find(client: Client, namespace: str, name: str = "") -> World:
-    """The sets of a namespace (of all, when it is blank), or the one of that name, and what is below."""
+    """The sets and gangs of a namespace (of all, when it is blank), or one set, and what is below."""
     fields = f"metadata.name={name}" if name else ""
     try:
         sets = await client.list_all(kinds.CLIQUESETS, type=PodCliqueSet, namespace=namespace, fields=fields)
@@ -28,15 +28,18 @@ async def find(client: Client, namespace: str, name: str = "") -> World:
             f"the cluster does not serve {kinds.CLIQUESETS}; "
             "install Grove's CRDs first: grove crds | kubectl apply -f -"
         ) from None
-    if not sets:
+    if name and not sets:
         return World(())
-    selector = f"{labels.MANAGED_BY}={labels.MANAGER},{labels.PART_OF}"
-    if name:
-        selector = f"{selector}={name}"
+    # Without a name also gangs that belong to no set, which others made, with pods of theirs.
+    ours = f"{labels.MANAGED_BY}={labels.MANAGER}"
+    selector = f"{ours},{labels.PART_OF}={name}" if name else ours
+    everything = selector if name else ""
     gangs, cliques, pods, objects = await asyncio.gather(
-        client.list_all(kinds.GANGS, type=PodGang, namespace=namespace, labels=selector),
+        client.list_all(kinds.GANGS, type=PodGang, namespace=namespace, labels=everything),
         client.list_all(kinds.CLIQUES, type=PodClique, namespace=namespace, labels=selector),
-        client.list_all(kinds.PODS, type=Pod, namespace=namespace, labels=selector),
+        client.list_all(
+            kinds.PODS, type=ShownPod, namespace=namespace, labels=selector if name else labels.POD_GANG
+        ),
         _scheduler_objects(client, namespace, selector),
     )
     return World(sets, gangs, cliques, pods, objects)

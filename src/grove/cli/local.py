@@ -19,6 +19,7 @@ from grove.cli.talk import Failed
 from grove.errors import AlreadyExists
 from grove.kube.client import Client
 from grove.meta import Manifest, Resource, resource
+from grove.words import file_problem
 
 if TYPE_CHECKING:
     from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
@@ -91,12 +92,12 @@ async def local_cluster(options: "ClusterOptions", kubeconfig: Path) -> "AsyncIt
     except sqlite3.Error as error:
         raise Failed(f"the data in {options.data_dir} cannot be used: {error}") from None
     except OSError as error:
-        raise Failed(f"the embedded cluster cannot start: {error}") from None
+        raise Failed(f"the embedded cluster cannot start: {file_problem(error)}") from None
     try:
         try:
             cluster.kubeconfig(kubeconfig)
         except OSError as error:
-            raise Failed(f"the kubeconfig cannot be written: {error}") from None
+            raise Failed(f"the kubeconfig cannot be written: {file_problem(error)}") from None
         try:
             yield cluster
         finally:

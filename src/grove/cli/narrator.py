@@ -14,9 +14,9 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import RUNNING, PodGang
 from grove.api.pod import Pod
-from grove.cli.talk import plural
 from grove.meta import Key, Object, Resource, find_condition
 from grove.runtime.store import Foreign
+from grove.words import counted
 
 GPU: Final = "nvidia.com/gpu"
 
@@ -138,7 +138,7 @@ class Narrator:
         if new is not None and new.name not in self.known_nodes:
             self.known_nodes.add(new.name)
             capacity = (new.manifest.get("status") or {}).get("capacity") or {}
-            self._tell("node", f"{new.name} joined with {plural(int(capacity.get(GPU, 0)), 'GPU')}")
+            self._tell("node", f"{new.name} joined with {counted(int(capacity.get(GPU, 0)), 'GPU')}")
         self._changed()
 
     # Milestones -----------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class Narrator:
         """Tell the milestones that all pods of the gang have reached."""
         if seen.gang is not None and seen.all_cliques() and len(seen.pods) >= seen.expected > 0:
             name, pods = seen.gang.name, list(seen.pods.values())
-            count = plural(len(pods), "pod")
+            count = counted(len(pods), "pod")
             if len(seen.gates) >= seen.expected:
                 behind = ", ".join(sorted(set(seen.gates.values())))
                 self._once(seen, "gated", f"{name}: {count} created, held back by {behind}")

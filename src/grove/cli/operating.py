@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from grove.api import kinds
-from grove.api.config import OperatorConfiguration, load, warnings
+from grove.api.config import NotYaml, OperatorConfiguration, load, warnings
 from grove.assembly import Identity, Operator, assemble
 from grove.backends.base import Observing, TopologyAware
 from grove.cli.connect import Reached, connected
@@ -58,6 +58,8 @@ def configuration_from(path: str | None) -> OperatorConfiguration:
     try:
         configuration = load(text)
         check(configuration)
+    except NotYaml as error:
+        raise InvalidConfiguration(error.problem.at(path)) from None
     except InvalidConfiguration as error:
         raise InvalidConfiguration(f"{path}: {error}") from None
     return configuration

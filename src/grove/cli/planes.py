@@ -14,7 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grove.cli.talk import Failed, plural, say
+from grove.cli.talk import Failed, say
+from grove.words import counted, file_problem
 
 if TYPE_CHECKING:
     from grove.embedded.cluster import ClusterOptions
@@ -122,7 +123,7 @@ async def real_plane(request: RealRequest, kubeconfig: Path) -> AsyncIterator[Pl
         try:
             plane.kubeconfig(kubeconfig)
         except OSError as error:
-            raise Failed(f"the kubeconfig cannot be written: {error}") from None
+            raise Failed(f"the kubeconfig cannot be written: {file_problem(error)}") from None
         stack.callback(kubeconfig.unlink, missing_ok=True)
         own = plane.kubeconfig_for("grove:nodes", (_MASTERS,))
         client = RemoteClient(address_from(own), agent="grove-nodes")
@@ -168,7 +169,7 @@ async def guest_plane(request: GuestRequest) -> AsyncIterator[Plane]:
         failed: Callable[[], Awaitable[None]] = _for_ever
         if request.shape is not None:
             failed = await _play_guests(stack, request, request.shape, version)
-            many = plural(request.shape.nodes, "simulated node")
+            many = counted(request.shape.nodes, "simulated node")
             description += f"; {many} joined, on which pods only seem to run"
         yield Plane(
             request.kubeconfig, server, description, context=request.context, ours=False, failed=failed
@@ -203,7 +204,7 @@ def _refuse_in_pod(*, force: bool) -> None:
 
 
 def _up_at(url: str, shape: "NodeShape") -> str:
-    return f" is up at {url} with {plural(shape.nodes, 'node')} of {shape.gpus} GPUs; stop it with Ctrl-C"
+    return f" is up at {url} with {counted(shape.nodes, 'node')} of {shape.gpus} GPUs; stop it with Ctrl-C"
 
 
 async def first(*work: Awaitable[None]) -> None:

@@ -23,6 +23,7 @@ from grove.embedded.clock import SystemClock, rfc3339
 from grove.embedded.errors import ApiError, Manifest
 from grove.embedded.local import ActorClient
 from grove.embedded.nodes import NodeShape, node_objects
+from grove.words import counted
 
 #: On the nodes that we made in somebody else's cluster: ours to play and to remove.
 PLAYED: Final = "embedded.grove.io/played"
@@ -144,7 +145,7 @@ async def _remove(client: ActorClient, names: Collection[str]) -> None:
 
     await _each(remove(name) for name in sorted(names))
     if left:
-        say(f"grove: could not remove {len(left)} nodes: kubectl delete nodes -l {PLAYED}=true")
+        say(f"grove: could not remove {counted(len(left), 'node')}: kubectl delete nodes -l {PLAYED}=true")
 
 
 async def _each(work: Iterable[Coroutine[None, None, None]]) -> None:

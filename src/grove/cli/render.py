@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grove.cli.talk import Failed, Format, Refused, dumped, emit, plural, say
+from grove.cli.talk import Failed, Format, Refused, dumped, emit, say
+from grove.words import counted
 
 if TYPE_CHECKING:
     from grove.cli.documents import Document
@@ -86,7 +87,7 @@ def _sections(documents: "Sequence[Document]", backend: str, minor: str) -> list
     bindings = _bindings(documents)
     sets = [each for each in documents if _is(each, "PodCliqueSet")]
     if not sets:
-        others = plural(len(documents), "object")
+        others = counted(len(documents), "object")
         raise Failed(f"nothing to render: found {others}, none of them a PodCliqueSet of grove.io/v1alpha1")
     sections: list[Section] = []
     refusals: list[str] = []
@@ -105,15 +106,13 @@ def _sections_of(
 ) -> list[Section]:
     from grove.cli import rendering
 
-    judged = rendering.judge(document.manifest, bindings)
-    cluster = rendering.cluster(minor)
-    if backend != ALL:
-        chosen = rendering.select(judged, backend)
-        return [_section(document, judged, rendering.render_set(judged, chosen, cluster))]
-    return _compared(document, judged, minor)
+    if backend == ALL:
+        return _compared(document, bindings, minor)
+    judged = rendering.judge_manifest(document.manifest, bindings, rendering.cluster(minor), backend)
+    return [_section(document, judged, rendering.render_set(judged))]
 
 
-def _compared(document: "Document", judged: "Judged", minor: str) -> list[Section]:
+def _compared(document: "Document", bindings: "dict[str, Manifest]", minor: str) -> list[Section]:
     """One section for each backend; one that refuses the set says why, unless all of them do."""
     from grove.api import labels
     from grove.cli import rendering
@@ -123,28 +122,34 @@ def _compared(document: "Document", judged: "Judged", minor: str) -> list[Sectio
     refusals: list[InvalidInput] = []
     for each in rendering.registry().enabled:
         try:
-            rendered = rendering.render_set(judged, each, rendering.cluster(minor))
+            judged = rendering.judge_manifest(
+                document.manifest, bindings, rendering.cluster(minor), each.name
+            )
+            rendered = rendering.render_set(judged)
         except InvalidInput as error:
             refusals.append(error)
             notes = tuple(f"{document.place}: {each.name} refuses the set: {why}" for why in error.errors)
-            sections.append(Section(_title(judged, each.name), notes))
+            sections.append(Section(_title(document.manifest, each.name), notes))
             continue
         marked = tuple(_annotated(item, labels.SCHEDULER_BACKEND, each.name) for item in rendered.objects)
         section = _section(document, judged, rendered)
         sections.append(Section(section.title, section.notes, marked))
     if len(refusals) == len(sections):
-        raise InvalidInput([why for error in refusals for why in error.errors])
+        # What every backend says is said once.
+        raise InvalidInput(list(dict.fromkeys(why for error in refusals for why in error.errors)))
     return sections
 
 
 def _section(document: "Document", judged: "Judged", rendered: "Rendering") -> Section:
-    notes = [f"{document.place}: warning: {each}" for each in judged.warnings]
+    notes = [f"{document.place}: warning: {each}" for each in judged.notices]
     notes += [f"{document.place}: {rendered.backend}: {each}" for each in rendered.losses]
-    return Section(_title(judged, rendered.backend), tuple(notes), rendered.objects)
+    return Section(_title(document.manifest, rendered.backend), tuple(notes), rendered.objects)
 
 
-def _title(judged: "Judged", backend: str) -> str:
-    return f"PodCliqueSet {judged.cliqueset.key} with scheduler backend {backend}"
+def _title(manifest: "Manifest", backend: str) -> str:
+    metadata = manifest["metadata"]
+    key = f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
+    return f"PodCliqueSet {key} with scheduler backend {backend}"
 
 
 def _bindings(documents: "Sequence[Document]") -> "dict[str, Manifest]":

@@ -5,6 +5,8 @@ UIDs, which only an API server can give, are derived from names. Names that cont
 PodGroups) are therefore stable from one rendering to the next, but are others in a cluster.
 """
 
+import copy
+import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +14,13 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from grove.admission import Topology, default, validate, validate_topology_binding, warnings
+from grove.admission import Here, Judgement, judge, understand, validate_topology_binding
+from grove.admission.templates import trial_of
 from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
+from grove.api.constraints import topology_name
+from grove.api.crd import schema_of
 from grove.api.decode import decode
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
@@ -26,7 +31,7 @@ from grove.backends.default import DefaultBackend
 from grove.backends.kai import BIND_REQUESTS, MIN_SUBGROUP_FIELD, PODGROUPS, QUEUES, STALENESS_FIELD
 from grove.backends.kai_topology import TOPOLOGIES
 from grove.backends.native.generation import DISRUPTION_FIELD, GROUP, TOPOLOGY_FIELD
-from grove.backends.registry import BUILT_INS, Registry
+from grove.backends.registry import BUILT_INS, Registry, Selection
 from grove.backends.volcano_objects import SUBGROUPS_FIELD, TIER_NAME_FIELD
 from grove.backends.volcano_sight import HYPERNODES
 from grove.backends.volcano_topology import discovered
@@ -35,10 +40,10 @@ from grove.extensions import installed
 from grove.meta import Manifest, Object
 from grove.plan.changes import Create
 from grove.plan.children import Observed, Settled, plan_children
-from grove.plan.gangs import references, referencing_podgroups, topology_name
+from grove.plan.edits import decided_minima
+from grove.plan.gangs import references, referencing_podgroups
+from grove.plan.hashing import generation_hash
 from grove.plan.pods import desired_pod, plan_pods
-from grove.plan.support import notices, unsupported
-from grove.plan.topology import levels_condition, unmet_requirements
 
 V = TypeVar("V", bound=Object)
 
@@ -57,6 +62,8 @@ NATIVE: Final[Mapping[str, Cluster]] = {
     ),
     "none": Cluster(),
 }
+#: Whose pods are meant where no minor is named.
+NEWEST: Final = "1.36"
 #: KAI brings its own kinds and does not depend on the Kubernetes minor.
 _KAI_FIELDS: Final = frozenset({MIN_SUBGROUP_FIELD, STALENESS_FIELD})
 _VOLCANO_FIELDS: Final = frozenset({SUBGROUPS_FIELD, TIER_NAME_FIELD})
@@ -65,13 +72,34 @@ _GRANTED: Final[Mapping[str, Mapping[str, str]]] = {"volcano": {"networkTopology
 
 
 @dataclass(frozen=True, slots=True)
+class Preview:
+    """A cluster that is not there: what the operator would know of it, for the judgement to ask."""
+
+    on: Cluster
+    #: The topology that the set names, if it stands in the files.
+    topology: ClusterTopologyBinding | None = None
+    #: The backend to use whatever the set says; blank for the set's own choice.
+    backend: str = ""
+
+    def select(self, cliqueset: PodCliqueSet, /) -> Selection:
+        named = registry().find(self.backend) if self.backend else None
+        return Selection(named) if named is not None else registry().select(cliqueset)
+
+    def context(self, backend: Backend, cliqueset: PodCliqueSet, /) -> Context:
+        # As things are when they have settled: some schedulers' objects say less while gates are closed.
+        seen = {HYPERNODES: discovered(self.topology)} if self.topology is not None else {}
+        return Context(self.on, _GRANTED.get(backend.name, {}), cliqueset, seen, released=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
-    """A set that may be stored, with its defaults filled in."""
+    """A set that one backend of one cluster would carry out, with its defaults filled in."""
 
     cliqueset: PodCliqueSet
-    topology: ClusterTopologyBinding | None = None
-    #: What is allowed but deserves a word.
-    warnings: tuple[str, ...] = ()
+    backend: Backend
+    preview: Preview
+    #: What is accepted but deserves a word.
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,26 +146,58 @@ def third_parties() -> list[Backend]:
     return [each.backend for each in installed() if each.backend is not None]
 
 
-def judge(manifest: Manifest, bindings: Mapping[str, Manifest]) -> Judged:
-    """The set as the operator would understand it; raises InvalidInput with everything wrong with it."""
+def judge_manifest(
+    manifest: Manifest, bindings: Mapping[str, Manifest], on: Cluster, backend: str = ""
+) -> Judged:
+    """The set as the operator would carry it out; raises InvalidInput with everything wrong with it."""
     decode(manifest, PodCliqueSet, strict=True)
-    filled = default(_named(manifest))
-    cliqueset = _view(filled, PodCliqueSet)
+    named = _named({**manifest, "metadata": {"namespace": "default", **(manifest.get("metadata") or {})}})
+    cliqueset = _view(named, PodCliqueSet)
     binding = bindings.get(topology_name(cliqueset))
-    topology = topology_of(binding) if binding is not None else None
-    known = Topology(enabled=True, binding=topology)
-    if not cliqueset.name:
-        raise InvalidInput([FieldError("metadata.name", "is required")])
-    levels = levels_condition(cliqueset, topology, enabled=True)
-    for errors in (
-        validate(cliqueset, topology=known),
-        unsupported(cliqueset),
-        unmet_requirements(cliqueset, levels),
-    ):
-        if errors:
-            raise InvalidInput(errors)
-    said = [*warnings(cliqueset, topology=known), *(str(notice) for notice in notices(cliqueset))]
-    return Judged(cliqueset, topology, tuple(said))
+    preview = Preview(on, topology_of(binding) if binding is not None else None, backend)
+    judgement = judge(understand(cliqueset, new=True), Here(preview, preview.topology))
+    if judgement.refused or judgement.backend is None:
+        raise InvalidInput(judgement.refused)
+    if errors := [*_schema_errors(manifest), *_template_errors(judgement, preview)]:
+        raise InvalidInput(errors)
+    return Judged(judgement.cliqueset, judgement.backend, preview, tuple(_remarks(judgement)))
+
+
+def _remarks(judgement: Judgement) -> list[str]:
+    """What is to be said of a set that is accepted; a constraint without its topology has no effect."""
+    said = [str(notice) for notice in judgement.notices]
+    if judgement.levels is not None and judgement.levels.status != "False":
+        said.append(judgement.levels.message)
+    return said
+
+
+def _schema_errors(manifest: Manifest) -> list[FieldError]:
+    """What the API server would refuse by the definition of the kind, beyond what the judgement says."""
+    from grove.embedded.schema import custom_schema
+
+    schema = custom_schema(schema_of(PodCliqueSet))
+    stored = copy.deepcopy(manifest)
+    schema.default(stored)
+    try:
+        return [FieldError(cause.field, cause.message) for cause in schema.validate(stored)]
+    except ImportError:
+        # A production image has no interpreter for the rules of the definition; the API server checks them.
+        return []
+
+
+def _template_errors(judgement: Judgement, preview: Preview) -> list[FieldError]:
+    """What the API server would refuse of the pods of each role, so far as no cluster is needed to know."""
+    from grove.cli.pod_checks import template_errors
+
+    cliqueset, backend = judgement.cliqueset, judgement.backend
+    assert backend is not None, "only a set that is accepted has its templates tried"
+    context = preview.context(backend, cliqueset)
+    minor = preview.on.version or NEWEST
+    found: list[FieldError] = []
+    for index in range(len(cliqueset.template.cliques)):
+        trial = trial_of(cliqueset, index, backend=backend, context=context, binding=preview.topology)
+        found += template_errors(trial, minor)
+    return found
 
 
 def topology_of(manifest: Manifest) -> ClusterTopologyBinding:
@@ -149,27 +209,16 @@ def topology_of(manifest: Manifest) -> ClusterTopologyBinding:
     return binding
 
 
-def select(judged: Judged, name: str) -> Backend:
-    """The named backend, or the one that the set asks for; raises InvalidInput."""
-    named = registry().find(name) if name else None
-    if named is not None:
-        return named
-    selection = registry().select(judged.cliqueset)
-    if selection.backend is None:
-        raise InvalidInput(selection.errors)
-    return selection.backend
-
-
-def render_set(judged: Judged, backend: Backend, on: Cluster) -> Rendering:
-    """Every object that would exist; raises InvalidInput when the backend refuses the set."""
-    cliqueset = judged.cliqueset
-    # As things are when they have settled: some schedulers' objects say less while gates are closed.
-    seen = {HYPERNODES: discovered(judged.topology)} if judged.topology is not None else {}
-    context = Context(on, _GRANTED.get(backend.name, {}), cliqueset, seen, released=True)
-    if errors := backend.validate(cliqueset, context):
-        raise InvalidInput(errors)
-    plan = plan_children(Observed(cliqueset, {}, {}, {}, judged.topology, backend.name), Settled())
-    children = [_named(change.manifest) for change in plan.changes if isinstance(change, Create)]
+def render_set(judged: Judged) -> Rendering:
+    """Every object that would exist; raises InvalidInput for what turns out only in translation."""
+    cliqueset, backend, topology = judged.cliqueset, judged.backend, judged.preview.topology
+    context = judged.preview.context(backend, cliqueset)
+    template = cliqueset.template
+    hashed = generation_hash(template.cliques, priority_class=template.priority_class_name)
+    decided = decided_minima(cliqueset, {})
+    children = _children(
+        Observed(cliqueset, {}, {}, {}, topology, backend.name, decided=decided, templates=hashed)
+    )
     gangs = {
         each["metadata"]["name"]: _view(each, PodGang)
         for each in children
@@ -177,8 +226,8 @@ def render_set(judged: Judged, backend: Backend, on: Cluster) -> Rendering:
     }
     objects: list[Manifest] = []
     losses: list[Lost] = []
-    if judged.topology is not None and isinstance(backend, TopologyAware):
-        objects.append(_named(backend.desired_topology(judged.topology)))
+    if topology is not None and isinstance(backend, TopologyAware):
+        objects.append(_named(backend.desired_topology(topology)))
     pods = _pods(children, gangs, backend, context)
     for child in children:
         if child["kind"] == kinds.GANGS.kind:
@@ -192,6 +241,12 @@ def render_set(judged: Judged, backend: Backend, on: Cluster) -> Rendering:
             objects.append(child)
     objects += [pod for group in pods.values() for pod in group]
     return Rendering(backend.name, tuple(map(_presentable, objects)), tuple(losses))
+
+
+def _children(observed: Observed) -> list[Manifest]:
+    """All children of a set, however many they are."""
+    plan = plan_children(observed, Settled(), most=sys.maxsize)
+    return [_named(change.manifest) for change in plan.changes if isinstance(change, Create)]
 
 
 def _pods(

@@ -27,13 +27,14 @@ from grove.cli.loop import stop_on_signals, unless_stopped
 from grove.cli.narrator import GPU, Narrator
 from grove.cli.operating import operator_for, working
 from grove.cli.planes import Plane, RealRequest, embedded_plane, first, real_plane
-from grove.cli.talk import Failed, emit, plural
+from grove.cli.talk import Failed, emit
 from grove.cli.tree import drawn
 from grove.cli.treeview import forest
 from grove.kube.client import Client
 from grove.meta import Key, Manifest, Resource, resource
 from grove.runtime.cache import Cache
 from grove.runtime.store import Foreign
+from grove.words import counted
 
 NODES: Final = resource("", "v1", "Node", namespaced=False)
 NAMESPACE: Final = "default"
@@ -153,8 +154,8 @@ class Stage:
         gpus = sum(int(node["status"]["capacity"].get(GPU, 0)) for node in nodes)
         self.tell("simulated", plane.simulated)
         self.tell("cluster", f"Kubernetes {version.git_version} at {plane.url}")
-        where = f"{plural(len(racks), 'rack')} and {plural(len(zones), 'zone')}"
-        self.tell("cluster", f"{plural(len(nodes), 'node')} with {plural(gpus, 'GPU')} in {where}")
+        where = f"{counted(len(racks), 'rack')} and {counted(len(zones), 'zone')}"
+        self.tell("cluster", f"{counted(len(nodes), 'node')} with {counted(gpus, 'GPU')} in {where}")
 
     @contextlib.asynccontextmanager
     async def watching(self, client: Client) -> AsyncIterator[None]:

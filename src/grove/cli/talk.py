@@ -60,8 +60,3 @@ def dumped(value: Manifest | Sequence[Manifest], form: Format) -> str:
     plain = json.loads(json.dumps(value))
     text: str = yaml.dump(plain, Dumper=dumper, sort_keys=False, width=110, allow_unicode=True)
     return text
-
-
-def plural(number: int, noun: str) -> str:
-    """`1 pod`, `3 pods`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

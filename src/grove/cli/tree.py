@@ -1,4 +1,4 @@
-"""`grove tree`: a set and everything below it, as it is in a cluster now."""
+"""`grove tree`: sets, gangs without a set and everything below them, as they are in a cluster now."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def tree(
     name: Annotated[
-        str | None, typer.Argument(help="The PodCliqueSet; all of the namespace's if omitted.")
+        str | None, typer.Argument(help="The PodCliqueSet; all sets and gangs of the namespace if omitted.")
     ] = None,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace; the context's if omitted.")
@@ -26,9 +26,10 @@ def tree(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Show sets with their gangs, cliques and pods, and why not.
+    """Show sets and gangs with their cliques and pods, and why not.
 
-    Each gang comes with its scheduler's objects, each pod with its node; a gang that does not run says why.
+    Each gang comes with its scheduler's objects, each pod with its node; a gang that does not run and a
+    container that cannot run say why.
     """
     from grove.cli.loop import run_loop
 
@@ -39,7 +40,7 @@ def tree(
         emit(dumped(_as_list(found), output))
         return
     if not found:
-        say("grove: no PodCliqueSets found")
+        say("grove: no PodCliqueSets and no PodGangs found")
         return
     emit(drawn(found))
 

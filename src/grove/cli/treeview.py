@@ -1,4 +1,4 @@
-"""A set and all below it as a tree: gangs with their scheduler's objects, cliques with their pods. Pure.
+"""Sets, gangs without a set, and all below them as trees: scheduler's objects, cliques, pods. Pure.
 
 Next to each gang that is not running stands why, in the words of its conditions. Reads values, asks nobody.
 """
@@ -12,7 +12,9 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import RUNNING, PodGang
 from grove.api.pod import Pod
+from grove.cli.shown_pod import trouble_of
 from grove.meta import Condition, Key, Manifest, Object, find_condition
+from grove.plan.foreign import is_foreign
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class _Below:
             for owner in each["metadata"].get("ownerReferences") or ():
                 objects.setdefault(str(owner.get("uid")), []).append(each)
         return cls(
-            _by_label(world.gangs, labels.PART_OF),
+            _by_label([gang for gang in world.gangs if not is_foreign(gang)], labels.PART_OF),
             _by_label(world.cliques, labels.PART_OF),
             _by_label(world.cliques, labels.POD_GANG),
             _by_label(world.pods, labels.POD_GANG),
@@ -94,9 +96,21 @@ _NOTES: Final = tuple(
 
 
 def forest(world: World) -> list[Node]:
-    """One tree for each set, by namespace and name."""
+    """One tree for each set, then one for each gang that belongs to no set; by namespace and name."""
     below = _Below.of(world)
-    return [_cliqueset(each, below) for each in sorted(world.cliquesets, key=lambda item: item.key)]
+    sets = sorted(world.cliquesets, key=lambda item: item.key)
+    known = {each.key for each in sets}
+    alone = [gang for gang in world.gangs if _set_of(gang) not in known]
+    return [
+        *(_cliqueset(each, below) for each in sets),
+        *(_gang(each, below, alone=True) for each in sorted(alone, key=lambda item: item.key)),
+    ]
+
+
+def _set_of(gang: PodGang) -> Key | None:
+    """The set that a gang belongs to; a gang of somebody else may carry such a label by chance."""
+    name = gang.labels.get(labels.PART_OF, "")
+    return Key(gang.namespace, name) if name and not is_foreign(gang) else None
 
 
 def lines(node: Node, *, plain: bool = False) -> list[str]:
@@ -196,7 +210,8 @@ def _cliqueset(cliqueset: PodCliqueSet, below: _Below) -> Node:
     )
 
 
-def _gang(gang: PodGang, below: _Below) -> Node:
+def _gang(gang: PodGang, below: _Below, *, alone: bool = False) -> Node:
+    """A gang and what belongs to it; one that stands `alone` has its namespace in its name."""
     pods = below.pods_of_gang.get(gang.key, ())
     bound = sum(1 for pod in pods if pod.bound and pod.active)
     ready = sum(1 for pod in pods if pod.ready and pod.active)
@@ -209,9 +224,12 @@ def _gang(gang: PodGang, below: _Below) -> Node:
         words.append(f"score {gang.status.placement_score:g}")
     objects = below.objects.get(gang.uid, ())
     cliques = below.cliques_of_gang.get(gang.key, ())
+    roles = {clique.name for clique in cliques}
+    # Pods of a gang that somebody else made have no clique.
+    others = [pod for pod in pods if pod.labels.get(labels.POD_CLIQUE, "") not in roles]
     return Node(
         "PodGang",
-        gang.name,
+        str(gang.key) if alone else gang.name,
         (*words, *_going(gang)),
         {
             "phase": phase,
@@ -225,6 +243,7 @@ def _gang(gang: PodGang, below: _Below) -> Node:
         (
             *(_object(each) for each in sorted(objects, key=_manifest_order)),
             *(_clique(clique, below) for clique in sorted(cliques, key=_natural)),
+            *(_pod(pod) for pod in sorted(others, key=_natural)),
         ),
     )
 
@@ -254,6 +273,9 @@ def _clique(clique: PodClique, below: _Below) -> Node:
 def _pod(pod: Pod) -> Node:
     phase = pod_phase(pod)
     facts: Manifest = {"phase": phase, "ready": pod.ready, "hostname": pod.spec.hostname}
+    trouble = trouble_of(pod) if not pod.terminating else None
+    if trouble is not None:
+        phase = facts["phase"] = trouble.reason
     words = [phase]
     if pod.spec.node_name:
         facts["node"] = pod.spec.node_name
@@ -262,7 +284,7 @@ def _pod(pod: Pod) -> Node:
         gates = [gate.name for gate in pod.spec.scheduling_gates]
         facts["gates"] = gates
         words.append(f"behind {', '.join(gates)}")
-    return Node("Pod", pod.name, tuple(words), facts)
+    return Node("Pod", pod.name, tuple(words), facts, (trouble.sentence,) if trouble is not None else ())
 
 
 def pod_phase(pod: Pod) -> str:

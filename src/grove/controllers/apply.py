@@ -12,7 +12,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from grove.controllers.echoes import Echoes
 from grove.errors import (
@@ -30,6 +30,7 @@ from grove.kube.client import Client, Written
 from grove.meta import Key, Object, Resource, manifest_key
 from grove.plan.changes import Apply, Change, Create, Delete, JsonPatch, Patch
 from grove.runtime.slots import Slots
+from grove.words import counted
 
 #: Enough to keep an API server busy, few enough that its fairness queues do not mind us.
 IN_FLIGHT = 64
@@ -46,6 +47,10 @@ _NEVER = "1"
 _PEOPLE = re.compile(r"^(kubectl|k9s|lens|helm|argocd|oc)\b", re.IGNORECASE)
 # One conflict is told as "conflict with", several of one manager as "conflicts with".
 _MANAGER = re.compile(r'conflicts? with "([^"]+)"')
+
+
+#: What is not worth telling: a race or an outage is simply tried again.
+PASSING: Final = (Conflict, Deposed, ServerError, TooManyRequests, Unreachable)
 
 
 class NameTaken(GroveError):
@@ -104,8 +109,7 @@ class Applied:
     @property
     def refusals(self) -> list[tuple[Change, GroveError]]:
         """The failures that are worth telling: a race or an outage is simply tried again."""
-        passing = (Conflict, Deposed, ServerError, TooManyRequests, Unreachable)
-        return [failure for failure in self.failures if not isinstance(failure[1], passing)]
+        return [failure for failure in self.failures if not isinstance(failure[1], PASSING)]
 
     def count(self, kind: type[Change], resource: Resource) -> int:
         """How many changes of this kind to this resource took effect."""
@@ -323,5 +327,21 @@ async def _unless_gone(write: Callable[[], Awaitable[Written]]) -> Written | Non
 
 
 def failures_text(failures: Iterable[tuple[Change, GroveError]]) -> str:
-    """Failures for people: each distinct sentence once."""
-    return "; ".join(dict.fromkeys(str(failure) for _, failure in failures))
+    """Failures for people: each refusal once, however many objects it met."""
+    return "; ".join(text for _, text in told_once(failures))
+
+
+def told_once(failures: Iterable[tuple[Change, GroveError]]) -> list[tuple[GroveError, str]]:
+    """One failure and its sentence for each refusal; those that differ in the object's name alone are one."""
+    alike: dict[tuple[type, str], list[tuple[str, str, GroveError]]] = {}
+    for change, failure in failures:
+        name = _key_of(change).name if not isinstance(change, Create) or change.manifest else ""
+        text = str(failure)
+        meaning = text.replace(name, "") if name else text
+        alike.setdefault((type(failure), meaning), []).append((text, change.resource.kind, failure))
+    found = []
+    for group in alike.values():
+        text, kind, failure = min(group, key=lambda each: each[0])
+        more = len(group) - 1
+        found.append((failure, f"{text} ({counted(more, f'more {kind}')} alike)" if more else text))
+    return found

@@ -12,7 +12,14 @@ from grove.api.pod import Pod
 from grove.api.revision import effective_revision
 from grove.backends.base import Backend, Context
 from grove.controllers import events
-from grove.controllers.apply import NO_BARRIER, Applied, NameTaken, Remembers, failures_text
+from grove.controllers.apply import (
+    NO_BARRIER,
+    Applied,
+    NameTaken,
+    Remembers,
+    failures_text,
+    told_once,
+)
 from grove.controllers.limits import PodLimit
 from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_OWNER, of_one_set, pods_of
 from grove.controllers.report import Haste
@@ -249,8 +256,8 @@ def _last_errors(clique: PodClique, applied: Applied, now: str) -> list[Manifest
     """Failures as clients of the incumbent read them; the time stays while the failure does."""
     known = {(error.code, error.description): error.observed_at for error in clique.status.last_errors}
     errors: dict[tuple[str, str], Manifest] = {}
-    for _, failure in applied.refusals:
-        identity = (failure.code, str(failure))
+    for failure, text in told_once(applied.refusals):
+        identity = (failure.code, text)
         errors[identity] = {
             "code": identity[0],
             "description": identity[1],

@@ -1,58 +1,44 @@
 """Keeps one set: decides whether it can be carried out, writes its children, tells how it stands."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
-import msgspec
-
-from grove.admission import default, validate, validate_limits
+from grove.admission import Here, Judgement, Understood, judge, understand
 from grove.api import conditions, kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.config import Limits
-from grove.api.decode import decode
+from grove.api.constraints import topology_name
 from grove.api.gang import PodGang
 from grove.api.revision import effective_revision
 from grove.api.service import Service
 from grove.api.topology import ClusterTopologyBinding
-from grove.backends.base import Backend, Editing, offers
+from grove.backends.base import Editing, offers
 from grove.controllers import events
-from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
+from grove.controllers.apply import NO_BARRIER, Applied, NameTaken, Remembers, failures_text, told_once
 from grove.controllers.contests import FORGET_SECONDS, Contests
 from grove.controllers.members import pods_of
 from grove.controllers.report import Haste
 from grove.controllers.shell import Shell
-from grove.errors import BackendFailed, FieldError
+from grove.controllers.trials import AGAIN_SECONDS, Trials
 from grove.meta import Condition, Key, Object, Resource, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import ChildrenPlan, Observed, Settled, planning_children, waiting_edits
-from grove.plan.cliqueset_status import SetFacts, cliqueset_status
+from grove.plan.cliqueset_status import SetFacts, cliqueset_status, outdated, unattended
 from grove.plan.edits import decided_minima, impossible_edits, pending_sentence
-from grove.plan.gangs import topology_name
 from grove.plan.hashing import generation_hash
 from grove.plan.moves import backend_of, leaves
-from grove.plan.support import notices, outdated, unattended, unsupported
-from grove.plan.topology import levels_condition, unmet_requirements
 from grove.runtime.outcome import DONE, After, Outcome, soonest
 from grove.runtime.yielding import giving_way
+from grove.words import counted
 
 BY_SET = "set"
 #: How often a set looks whether the waiting pods of its moving gangs are gone.
 LEAVE_SECONDS = 0.5
 #: How often a set that still gets its children tells how far it is.
 SAY_SECONDS = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a set can be carried out, by which backend, and if not, why not."""
-
-    backend: Backend | None
-    refused: Sequence[FieldError] = ()
-    refusal: str = conditions.INVALID
-    topology: Condition | None = None
 
 
 class CliqueSetReconciler:
@@ -62,12 +48,14 @@ class CliqueSetReconciler:
         self,
         shell: Shell,
         contests: Contests,
+        trials: Trials,
         *,
         topology_aware: bool = True,
         pods_per_set: int = Limits().pods_per_set,
     ) -> None:
         self.shell = shell
         self.contests = contests
+        self.trials = trials
         #: Replaced by the controller's own once it is wired.
         self.barrier: Remembers = NO_BARRIER
         self._topology_aware = topology_aware
@@ -75,7 +63,7 @@ class CliqueSetReconciler:
         self._settled: dict[Key, Settled] = {}
         #: When each set's status was last computed.
         self._said: dict[Key, float] = {}
-        self._judged: dict[Key, tuple[tuple[str, int], Sequence[FieldError]]] = {}
+        self._understood: dict[Key, tuple[object, Understood]] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
         seen = self.observe(key)
@@ -83,8 +71,8 @@ class CliqueSetReconciler:
             return DONE
         if seen.cliqueset.terminating:
             return await self.release(seen.cliqueset)
-        verdict = self.judge(seen)
-        plan = await self.plan(seen, verdict)
+        judgement, again = await self.tried(seen, self.judge(seen))
+        plan = await self.plan(seen, judgement)
         if any(isinstance(change, Create) for change in plan.changes) and not (
             await self.shell.liveness.confirmed(kinds.CLIQUESETS, seen.cliqueset)
         ):
@@ -93,13 +81,14 @@ class CliqueSetReconciler:
         applied = await self.shell.applier.apply(sifted.changes, barrier=self.barrier, key=key)
         self.contests.put_back(key, applied.done)
         lately = plan.more and not applied.failures and self._said_lately(key)
-        outcome = DONE if lately else await self.report(seen, verdict, applied)
-        self.tell(seen, verdict, applied)
+        outcome = DONE if lately else await self.report(seen, judgement, applied)
+        self.tell(seen, judgement, applied)
         applied.raise_failure()
         return soonest(
             outcome,
             After(0.0, "more children are to be created") if plan.more else DONE,
-            After(LEAVE_SECONDS, "gangs move") if self.leaving(seen, verdict) else DONE,
+            After(AGAIN_SECONDS, "a template names what does not exist yet") if again else DONE,
+            After(LEAVE_SECONDS, "gangs move") if self.leaving(seen, judgement) else DONE,
             After(sifted.wait, "somebody else insists on a field") if sifted.wait is not None else DONE,
             After(FORGET_SECONDS, "a field was contested") if self.contests.notices(key) else DONE,
         )
@@ -109,9 +98,10 @@ class CliqueSetReconciler:
         cliqueset = cache.store(PodCliqueSet).get(key)
         if cliqueset is None:
             self._settled.pop(key, None)
-            self._judged.pop(key, None)
+            self._understood.pop(key, None)
             self._said.pop(key, None)
             self.contests.forget(key)
+            self.trials.forget(key)
             self.shell.reporter.forget(kinds.CLIQUESETS, key)
             self.shell.liveness.forget(kinds.CLIQUESETS, key)
             return None
@@ -134,51 +124,43 @@ class CliqueSetReconciler:
             ),
         )
 
-    def judge(self, seen: Observed) -> Verdict:
-        """Whether the set is valid, supported and has a backend that can carry it out."""
-        cliqueset, scheduling = seen.cliqueset, self.shell.scheduling
-        topology = levels_condition(cliqueset, seen.topology, enabled=self._topology_aware)
-        if errors := self._errors(cliqueset):
-            return Verdict(None, errors, conditions.INVALID, topology)
-        if errors := list(validate_limits(cliqueset, pods_per_set=self._pods_per_set)):
-            return Verdict(None, errors, conditions.LIMIT_EXCEEDED, topology)
-        if errors := unsupported(cliqueset):
-            return Verdict(None, errors, conditions.UNSUPPORTED, topology)
-        if errors := unmet_requirements(cliqueset, topology):
-            return Verdict(None, errors, conditions.TOPOLOGY_LEVELS_UNAVAILABLE, topology)
-        selection = scheduling.select(cliqueset)
-        if selection.backend is None:
-            return Verdict(None, selection.errors, conditions.BACKEND_NOT_ENABLED, topology)
-        context = scheduling.context(selection.backend, cliqueset)
-        try:
-            refusals = selection.backend.validate(cliqueset, context)
-        except Exception as defect:
-            refusals = [FieldError("", str(BackendFailed(selection.backend.name, defect)))]
-        if refusals:
-            return Verdict(selection.backend, refusals, conditions.UNSUPPORTED, topology)
-        if errors := impossible_edits(cliqueset, seen.cliques, seen.gangs, seen.placed):
-            return Verdict(selection.backend, errors, conditions.INVALID, topology)
-        return Verdict(selection.backend, topology=topology)
-
-    def _errors(self, cliqueset: PodCliqueSet) -> Sequence[FieldError]:
-        """What is wrong with the set once its defaults are filled in; remembered until its spec changes."""
-        version = (cliqueset.uid, cliqueset.metadata.generation)
-        known = self._judged.get(cliqueset.key)
+    def judge(self, seen: Observed) -> Judgement:
+        """Whether the set can be carried out; what depends on its spec alone is remembered."""
+        cliqueset = seen.cliqueset
+        version = (cliqueset.uid, cliqueset.metadata.generation, cliqueset.labels, cliqueset.annotations)
+        known = self._understood.get(cliqueset.key)
         if known is None or known[0] != version:
-            filled = decode(default(msgspec.to_builtins(cliqueset)), PodCliqueSet)
-            known = self._judged[cliqueset.key] = (version, validate(filled))
-        return known[1]
+            known = self._understood[cliqueset.key] = (version, understand(cliqueset))
+        here = Here(self.shell.scheduling, seen.topology, self._topology_aware, self._pods_per_set)
+        judgement = judge(known[1], here)
+        if judgement.refused:
+            return judgement
+        errors = impossible_edits(cliqueset, seen.cliques, seen.gangs, seen.placed)
+        return replace(judgement, refused=tuple(errors), reason=conditions.INVALID) if errors else judgement
 
-    async def plan(self, seen: Observed, verdict: Verdict) -> ChildrenPlan:
+    async def tried(self, seen: Observed, judgement: Judgement) -> tuple[Judgement, bool]:
+        """The judgement with what the API server says to the pod templates; and whether to ask again soon."""
+        backend = judgement.backend
+        if backend is None or judgement.refused:
+            return judgement, False
+        context = self.shell.scheduling.context(backend, seen.cliqueset)
+        topology = seen.topology if self._topology_aware else None
+        tried = await self.trials.tried(seen.cliqueset, backend, context, topology)
+        if not tried.errors:
+            return judgement, False
+        refused = replace(judgement, refused=tried.errors, reason=conditions.INVALID)
+        return refused, tried.again is not None
+
+    async def plan(self, seen: Observed, judgement: Judgement) -> ChildrenPlan:
         """The changes to the set's children; none while it is refused: what runs goes on running."""
-        if verdict.refused or verdict.backend is None:
+        if judgement.refused or judgement.backend is None:
             return ChildrenPlan((), Settled())
         key = seen.cliqueset.key
         observed = replace(
             seen,
             topology=seen.topology if self._topology_aware else None,
-            backend=verdict.backend.name,
-            held=self.held(seen, verdict.backend.name),
+            backend=judgement.backend.name,
+            held=self.held(seen, judgement.backend.name),
             external=self.shell.scheduling.external,
         )
         before = self._settled.get(key, Settled())
@@ -232,11 +214,11 @@ class CliqueSetReconciler:
             and any(pod.active for pod in pods_of(self.shell.cache, gang))
         }
 
-    def leaving(self, seen: Observed, verdict: Verdict) -> bool:
+    def leaving(self, seen: Observed, judgement: Judgement) -> bool:
         """Whether a gang waits only for its unplaced pods to go; nobody need tell us of the last one."""
-        if verdict.backend is None or verdict.refused:
+        if judgement.backend is None or judgement.refused:
             return False
-        wanted = verdict.backend.name
+        wanted = judgement.backend.name
         return any(
             backend_of(gang) != wanted and leaves(gang, pods_of(self.shell.cache, gang), wanted)
             for gang in seen.gangs.values()
@@ -253,22 +235,24 @@ class CliqueSetReconciler:
             and label <= (change.patch.get("metadata") or {}).get("labels", {}).keys()
         ]
 
-    async def report(self, seen: Observed, verdict: Verdict, applied: Applied) -> Outcome:
+    async def report(self, seen: Observed, judgement: Judgement, applied: Applied) -> Outcome:
         """The set's status, and an event if it is refused."""
         cliqueset = seen.cliqueset
         facts = SetFacts(
             seen.cliques,
             seen.gangs,
-            refused=verdict.refused,
-            refusal=verdict.refusal,
+            refused=judgement.refused,
+            refusal=judgement.reason,
             notices=[
-                *notices(cliqueset),
+                *judgement.notices,
                 *outdated(cliqueset, seen.cliques.values()),
                 *unattended(seen.gangs.values()),
                 *self.contests.notices(cliqueset.key),
             ],
-            topology=verdict.topology,
-            pending=self.pending_edits(seen) if not verdict.refused else None,
+            topology=judgement.levels,
+            pending=self.pending_edits(seen) if not judgement.refused else None,
+            failures=[text for _, text in told_once(applied.refusals)],
+            name_taken=any(isinstance(failure, NameTaken) for _, failure in applied.refusals),
         )
         status = await giving_way(cliqueset_status(cliqueset, facts, now=self.shell.clock.now()))
         news = cliqueset.metadata.generation != cliqueset.status.observed_generation
@@ -277,11 +261,11 @@ class CliqueSetReconciler:
             cliqueset,
             status,
             barrier=self.barrier,
-            haste=Haste.AT_ONCE if news and verdict.refused else Haste.WHEN_QUIET,
+            haste=Haste.AT_ONCE if applied.refusals or (news and judgement.refused) else Haste.WHEN_QUIET,
         )
         self._said[cliqueset.key] = self.shell.clock.monotonic()
-        if verdict.refused and reported.written:
-            why = "; ".join(str(error) for error in verdict.refused)
+        if judgement.refused and reported.written:
+            why = "; ".join(str(error) for error in judgement.refused)
             self.shell.recorder.send(events.cliqueset_refused(cliqueset, why))
         if reported.written and facts.pending is not None and not _says(cliqueset, facts.pending):
             self.shell.recorder.send(events.edit_pending(cliqueset, facts.pending.message))
@@ -306,7 +290,7 @@ class CliqueSetReconciler:
             applied.raise_failure()
         return DONE
 
-    def tell(self, seen: Observed, verdict: Verdict, applied: Applied) -> None:
+    def tell(self, seen: Observed, judgement: Judgement, applied: Applied) -> None:
         """What happened to the children, as events."""
         cliqueset, recorder = seen.cliqueset, self.shell.recorder
         if created := _counted(applied, Create):
@@ -319,7 +303,7 @@ class CliqueSetReconciler:
         if applied.refusals:
             recorder.send(events.children_failed(cliqueset, failures_text(applied.refusals)))
         for gang in self.moved(seen, applied):
-            name = verdict.backend.name if verdict.backend is not None else ""
+            name = judgement.backend.name if judgement.backend is not None else ""
             recorder.send(events.backend_changed(gang, backend_of(gang), name))
 
 
@@ -348,5 +332,5 @@ def _counted(applied: Applied, kind: type[Change]) -> str:
     counts: list[tuple[int, Resource]] = [
         (applied.count(kind, resource), resource) for resource in (kinds.GANGS, kinds.CLIQUES, kinds.SERVICES)
     ]
-    words = [f"{number} {resource.kind}{'s' if number != 1 else ''}" for number, resource in counts if number]
+    words = [counted(number, resource.kind) for number, resource in counts if number]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

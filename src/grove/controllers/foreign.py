@@ -16,7 +16,14 @@ from grove.errors import InvalidInput, NotFound
 from grove.kube.client import Client
 from grove.meta import Key, Manifest
 from grove.plan.changes import Change, Patch
-from grove.plan.foreign import asked_scheduler, is_foreign, members, missing_indexes, preparation
+from grove.plan.foreign import (
+    asked_scheduler,
+    is_foreign,
+    members,
+    missing_indexes,
+    preparation,
+    unusable_choice,
+)
 
 #: A pod as it was judged: the same pod for the same gang needs no second look.
 Judged = tuple[str, str, int]
@@ -34,6 +41,9 @@ class ForeignGangs:
         """Write down which backend serves a gang that names none; True when the gang changed."""
         scheduling = self._shell.scheduling
         if not is_foreign(gang) or labels.SCHEDULER_BACKEND in gang.labels or scheduling.only:
+            return False
+        if unusable_choice(gang):
+            # No label can hold it, so that the choice cannot be written down: the gang says so.
             return False
         asked = gang.annotations.get(labels.SCHEDULER_BACKEND) or asked_scheduler(pods)
         backend = scheduling.registry.find(asked) if asked else scheduling.registry.default

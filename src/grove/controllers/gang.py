@@ -26,7 +26,7 @@ from grove.controllers.shell import Shell
 from grove.errors import GroveError
 from grove.meta import Key
 from grove.plan.changes import Apply, Patch
-from grove.plan.foreign import is_foreign
+from grove.plan.foreign import is_foreign, unusable_choice
 from grove.plan.gangs import complete, references, referencing_podgroups
 from grove.plan.gates import is_released
 from grove.runtime.outcome import DONE, After, Outcome, soonest
@@ -112,7 +112,7 @@ class GangReconciler:
             self.forget(key, gang)
             return None
         backend = scheduling.backend_of(gang)
-        if backend is None and labels.SCHEDULER_BACKEND not in gang.labels:
+        if backend is None and labels.SCHEDULER_BACKEND not in gang.labels and not unusable_choice(gang):
             # The label is on its way; until it is there nobody acts.
             return None
         # What somebody else made may carry the names of our sets and cliques by chance.

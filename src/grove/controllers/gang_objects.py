@@ -13,6 +13,7 @@ from grove.controllers.scheduling import Scheduling, missing_preconditions
 from grove.errors import BackendFailed, Terminal, Waiting
 from grove.meta import Manifest
 from grove.plan.changes import Apply, Change, Delete
+from grove.plan.foreign import unusable_choice
 from grove.plan.gates import is_initialized
 from grove.runtime.store import Foreign
 
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 def forward(scheduling: Scheduling, seen: Seen) -> Forward:
     """The changes that put the scheduler's objects in place."""
     if seen.backend is None:
-        name = seen.gang.labels.get(labels.SCHEDULER_BACKEND, "")
+        name = seen.gang.labels.get(labels.SCHEDULER_BACKEND) or unusable_choice(seen.gang)
         enabled = ", ".join(backend.name for backend in scheduling.registry.enabled)
         why = f"{name!r}: scheduler backend is not enabled in Grove; enabled are {enabled}"
         return Forward(failure=NotEnabled(why))

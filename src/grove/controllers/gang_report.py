@@ -168,7 +168,7 @@ class GangReport:
         if conditions.SCHEDULED in true:
             story.scheduled(gang, now)
             placed = after[conditions.SCHEDULED]["message"]
-            recorder.send(events.gang_scheduled(gang, f"{placed} {score_sentence(reading)}"))
+            recorder.send(events.gang_scheduled(gang, f"{placed}{score_sentence(reading)}"))
         if conditions.READY in true:
             story.ready(gang, now)
         if conditions.UNHEALTHY in true:

@@ -6,7 +6,7 @@ from grove.api import conditions
 from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.backends.base import Capability, Fidelity, Loss, Reading
-from grove.controllers.apply import OwnershipConflict
+from grove.controllers.apply import PASSING, OwnershipConflict
 from grove.controllers.limits import PodLimitReached
 from grove.errors import GroveError, Terminal, Waiting
 from grove.meta import Condition
@@ -29,10 +29,8 @@ def scaled_below_minimum(gang: PodGang, cliques: Sequence[PodClique]) -> str:
 
 
 def score_sentence(reading: Reading) -> str:
-    """How good the placement is; that a scheduler does not say is said."""
-    if reading.placement_score is None:
-        return "Placement score: not reported."
-    return f"Placement score: {reading.placement_score:g}."
+    """How good the placement is, where the scheduler says so."""
+    return f" Placement score: {reading.placement_score:g}." if reading.placement_score is not None else ""
 
 
 def troubles(cliques: Sequence[PodClique], failure: GroveError | None) -> list[str]:
@@ -103,6 +101,13 @@ def extra_conditions(losses: Sequence[Loss], failure: GroveError | None) -> tupl
                 status="True",
                 reason=conditions.CANNOT_EXPRESS,
                 message="; ".join(rest),
+            )
+        )
+    if failure is not None and not isinstance(failure, (OwnershipConflict, *PASSING)):
+        # Where the gang is placed its condition Scheduled has no room for it.
+        extra.append(
+            Condition(
+                type=conditions.DEGRADED, status="True", reason=reason_of(failure), message=str(failure)
             )
         )
     if isinstance(failure, OwnershipConflict):

@@ -1,7 +1,8 @@
 """What the controllers know about schedulers: the enabled backends, what the cluster offers, what exists.
 
-Discovery and probing happen here, at start and again from time to time: an API or a CRD that appears later is
-picked up without a restart. Scheduler objects are cached by owner, so that a gang finds its own at once.
+Discovery and probing happen here, at start, when a definition changes and from time to time: an API or a CRD
+that appears later is picked up without a restart. Scheduler objects are cached by owner, so that a gang finds
+its own at once.
 """
 
 import asyncio
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 
 OWNER = "owner"
 REDISCOVER_SECONDS = 30.0
+#: A new definition is served a moment after it is stored; on a busy API server, some moments.
+SERVED_AFTER_SECONDS = (0.3, 0.7, 1.0, 3.0)
 #: How long newly watched kinds are waited for; one that we may not read must not hold up the others.
 SYNC_SECONDS = 10.0
 CRDS = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
@@ -70,6 +73,7 @@ class Scheduling:
         self._known: set[Resource] = set()
         #: A probe was not allowed: what it asked about is unknown, and asked again.
         self._unsure = False
+        self._stirred = asyncio.Event()
         #: The backends are others than those for which the cluster was last looked at.
         self._reconfigured = False
         #: Kinds of backends that were enabled once: what they made may still have to go.
@@ -189,12 +193,24 @@ class Scheduling:
     # Discovery ------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Look again from time to time whether the cluster serves something else now."""
+        """Look again whether the cluster serves something else now: when told so, and from time to time."""
         while True:
-            await asyncio.sleep(REDISCOVER_SECONDS)
-            await self._look_again()
+            try:
+                await asyncio.wait_for(self._stirred.wait(), REDISCOVER_SECONDS)
+            except TimeoutError:
+                await self._look_again()
+                continue
+            for pause in SERVED_AFTER_SECONDS:
+                await asyncio.sleep(pause)
+                self._stirred.clear()
+                if await self._look_again():
+                    break
 
-    async def _look_again(self) -> None:
+    def stir(self) -> None:
+        """A definition was installed, changed or removed: what the cluster serves is about to change."""
+        self._stirred.set()
+
+    async def _look_again(self) -> bool:
         try:
             changed = await self.discover()
             if changed and self._reconfigured:
@@ -203,11 +219,12 @@ class Scheduling:
                     await asyncio.wait_for(self._cache.wait_synced(), SYNC_SECONDS)
         except ApiError as error:
             log.info("discovery failed, trying again later", extra={"error": str(error)})
-            return
+            return False
         if changed:
             self._reconfigured = False
             for announce in self.changed:
                 announce()
+        return changed
 
     async def discover(self) -> bool:
         """Ask what the cluster serves and watch the backends' objects; True when something changed."""

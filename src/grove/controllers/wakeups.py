@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from grove.api import conditions, kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
+from grove.api.constraints import topology_name
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import next_revision
@@ -21,7 +22,6 @@ from grove.controllers.echoes import Echoes
 from grove.controllers.scheduling import Scheduling, gang_key
 from grove.meta import Key, Object, Resource, find_condition
 from grove.plan.conditions import Reporting
-from grove.plan.gangs import topology_name
 from grove.runtime.cache import Cache
 from grove.runtime.store import Foreign
 

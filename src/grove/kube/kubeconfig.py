@@ -14,6 +14,7 @@ import yaml
 
 from grove.errors import KubeconfigError
 from grove.kube.decoding import without_nulls
+from grove.words import yaml_problem
 
 _Loader: type[yaml.SafeLoader] | type[yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 T = TypeVar("T")
@@ -160,8 +161,10 @@ def _parse(path: Path) -> _File:
         document = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except OSError as error:
         raise KubeconfigError(f"{path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise KubeconfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    except yaml.YAMLError as error:
+        raise KubeconfigError(yaml_problem(error).at(str(path))) from error
+    except UnicodeDecodeError as error:
+        raise KubeconfigError(f"{path} is not text in UTF-8") from error
     if document is None:
         return _File()
     if not isinstance(document, dict):

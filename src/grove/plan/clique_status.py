@@ -8,6 +8,7 @@ from grove.api.clique import PodClique
 from grove.api.pod import Pod
 from grove.meta import Condition, Manifest
 from grove.plan.conditions import merged
+from grove.words import counted
 
 
 def desired_clique_status(clique: PodClique, pods: Sequence[Pod], *, now: datetime) -> Manifest:
@@ -38,7 +39,7 @@ def _scheduled(clique: PodClique, scheduled: int) -> Condition:
         type=conditions.CLIQUE_SCHEDULED,
         status="True" if enough else "False",
         reason=conditions.SUFFICIENT_SCHEDULED_PODS if enough else conditions.INSUFFICIENT_SCHEDULED_PODS,
-        message=f"{scheduled} of at least {clique.spec.needed} pods are placed on a node",
+        message=f"{counted(scheduled, 'pod is', 'pods are')} placed on a node, {_least(clique.spec.needed)}",
     )
 
 
@@ -52,19 +53,23 @@ def _breached(clique: PodClique, pods: Sequence[Pod], scheduled: int) -> Conditi
     working = scheduled - broken
     if scheduled < minimum:
         status, reason = "True", conditions.SCHEDULED_BELOW_MIN_AVAILABLE
-        message = f"{scheduled} pods are placed, at least {minimum} are needed"
+        message = f"{counted(scheduled, 'pod is', 'pods are')} placed, {_least(minimum)}"
     elif working < minimum:
         status, reason = "True", conditions.INSUFFICIENT_READY_PODS
-        message = f"{working} of {scheduled} placed pods work, at least {minimum} are needed"
+        message = f"{working} of {counted(scheduled, 'placed pod')} work, {_least(minimum)}"
     else:
         status, reason = "False", conditions.SUFFICIENT_READY_PODS
-        message = f"{working} pods work or are starting, at least {minimum} are needed"
+        message = f"{counted(working, 'pod works or is', 'pods work or are')} starting, {_least(minimum)}"
     return Condition(
         type=conditions.MIN_AVAILABLE_BREACHED,
         status=status,
         reason=reason,
         message=message,
     )
+
+
+def _least(minimum: int) -> str:
+    return f"at least {minimum} {'is' if minimum == 1 else 'are'} needed"
 
 
 def _broken(pod: Pod) -> bool:

@@ -1,6 +1,6 @@
 """What a set says about itself: accepted or not, how many replicas work, and why the others do not. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -14,6 +14,7 @@ from grove.meta import Condition, Manifest, find_condition
 from grove.plan.conditions import merged
 from grove.plan.hashing import generation_hash
 from grove.plan.slices import LOOKUP, Pace, Work, at_once
+from grove.words import counted
 
 #: How much it takes to look at one replica.
 _REPLICA: Final = 10 * LOOKUP
@@ -32,6 +33,9 @@ class SetFacts:
     topology: Condition | None = None
     #: What was edited and waits until gangs are placed anew.
     pending: Condition | None = None
+    #: What could not be written of the set's own children, in the API server's words.
+    failures: Sequence[str] = ()
+    name_taken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +55,17 @@ def desired_cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: d
 def cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime) -> Work[Manifest]:
     """The same as work that pauses; it grows with what exists, not with what the set asks for."""
     counts = yield from _counted(cliqueset, facts)
-    updates = [_accepted(facts), _availability(cliqueset, counts.available, facts)]
+    degraded = _degraded(facts)
     occasional = {
         conditions.TOPOLOGY_LEVELS_UNAVAILABLE: facts.topology,
         conditions.EDIT_PENDING: facts.pending,
+        conditions.DEGRADED: degraded,
     }
-    updates += [each for each in occasional.values() if each is not None]
+    updates = [_accepted(facts), _availability(cliqueset, counts.available, facts, degraded)]
+    updates += [condition for condition in occasional.values() if condition is not None]
     generation = cliqueset.metadata.generation
     template = cliqueset.template
-    drop = [name for name, each in occasional.items() if each is None]
+    drop = [name for name, condition in occasional.items() if condition is None]
     return {
         "observedGeneration": generation,
         "replicas": cliqueset.spec.replicas,
@@ -96,6 +102,27 @@ def _counted(cliqueset: PodCliqueSet, facts: SetFacts) -> Work[_Counts]:
     return _Counts(available, scheduled, updated)
 
 
+def _degraded(facts: SetFacts) -> Condition | None:
+    """What of the set cannot be written or kept up; what it has goes on running."""
+    told = [*facts.failures]
+    for clique in facts.cliques.values():
+        told += [f"clique {clique.name}: {error.description}" for error in clique.status.last_errors]
+    for gang in facts.gangs.values():
+        for name in (conditions.DEGRADED, conditions.OWNERSHIP_CONFLICT):
+            condition = find_condition(gang.status.conditions, name)
+            if condition is not None and condition.is_true:
+                told.append(f"gang {gang.name}: {condition.message}")
+    if not told:
+        return None
+    first, more = told[0], len(told) - 1
+    return Condition(
+        type=conditions.DEGRADED,
+        status="True",
+        reason=conditions.NAME_TAKEN if facts.name_taken else conditions.SYNC_FAILED,
+        message=f"{first}; and {counted(more, 'problem')} more" if more else first,
+    )
+
+
 def _accepted(facts: SetFacts) -> Condition:
     if facts.refused:
         message = "; ".join(str(error) for error in facts.refused)
@@ -109,23 +136,25 @@ def _accepted(facts: SetFacts) -> Condition:
     )
 
 
-def _availability(cliqueset: PodCliqueSet, available: Sequence[int], facts: SetFacts) -> Condition:
+def _availability(
+    cliqueset: PodCliqueSet, available: Sequence[int], facts: SetFacts, degraded: Condition | None
+) -> Condition:
+    """How many replicas work and, in a word that `kubectl get` shows, what stands in the way of the set."""
     wanted = cliqueset.spec.replicas
-    if len(available) == wanted:
-        return Condition(
-            type=conditions.AVAILABLE,
-            status="True",
-            reason=conditions.ALL_REPLICAS_AVAILABLE,
-            message=f"{wanted} of {wanted} replicas are available",
-        )
+    everything = len(available) == wanted
+    why = ""
+    if facts.refused:
+        why = f"refused: {'; '.join(str(error) for error in facts.refused)}"
+    elif degraded is not None:
+        why = f"degraded: {degraded.message}"
+    elif not everything:
+        there = set(available)
+        why = _why_not(cliqueset, next(index for index in range(wanted) if index not in there), facts)
     message = f"{len(available)} of {wanted} replicas are available"
-    there = set(available)
-    first = next(index for index in range(wanted) if index not in there)
-    why = _why_not(cliqueset, first, facts)
     return Condition(
         type=conditions.AVAILABLE,
-        status="False",
-        reason=conditions.REPLICAS_UNAVAILABLE,
+        status="True" if everything else "False",
+        reason=conditions.ALL_REPLICAS_AVAILABLE if everything else conditions.REPLICAS_UNAVAILABLE,
         message=f"{message}; {why}" if why else message,
     )
 
@@ -159,3 +188,35 @@ def _updated(cliques: Sequence[PodClique | None]) -> bool:
     return all(
         clique is not None and clique.status.updated_replicas >= clique.spec.needed for clique in cliques
     )
+
+
+def outdated(cliqueset: PodCliqueSet, cliques: Iterable[PodClique]) -> list[FieldError]:
+    """What to tell while pods run an older template than the set has: this release does not replace them."""
+    old = sum(max(0, clique.status.replicas - clique.status.updated_replicas) for clique in cliques)
+    if not old:
+        return []
+    field = "spec.template.cliques"
+    return [
+        FieldError(
+            field,
+            f"{counted(old, 'pod runs', 'pods run')} an older template; "
+            "a pod takes the new one when it is deleted",
+        )
+    ]
+
+
+def unattended(gangs: Iterable[PodGang]) -> list[FieldError]:
+    """Gangs that are left to a process of their own backend, which has not looked at them yet."""
+    waiting: dict[str, list[str]] = {}
+    for gang in gangs:
+        told = {condition.type for condition in gang.status.conditions}
+        if labels.EXTERNAL_BACKEND in gang.annotations and conditions.SCHEDULED not in told:
+            waiting.setdefault(gang.labels.get(labels.SCHEDULER_BACKEND, ""), []).append(gang.name)
+    return [
+        FieldError(
+            "",
+            f"{counted(len(names), f'gang ({min(names)}) waits', f'gangs (the first is {min(names)}) wait')} "
+            f"for the process of their backend; does `grove backend run {backend}` run?",
+        )
+        for backend, names in sorted(waiting.items())
+    ]

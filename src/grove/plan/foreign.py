@@ -4,19 +4,29 @@ Such a gang has no cliques and its pods are not ours to create. They say where t
 get from us what their scheduler must find on them; what only their creator can set is told.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Final
 
 from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.meta import Manifest
 
+_LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
 
 def is_foreign(gang: PodGang) -> bool:
     """Whether the gang comes from somebody else than this operator."""
     return gang.labels.get(labels.MANAGED_BY) != labels.MANAGER
+
+
+def unusable_choice(gang: PodGang) -> str:
+    """The backend that a gang's annotation asks for, if it can be nobody's name: no label could hold it."""
+    asked = gang.annotations.get(labels.SCHEDULER_BACKEND, "")
+    return asked if is_foreign(gang) and asked and not _LABEL_VALUE.fullmatch(asked) else ""
 
 
 def wanted(gang: PodGang) -> dict[str, int]:

@@ -11,6 +11,7 @@ from grove.api.pod import Pod
 from grove.meta import Condition, Manifest, find_condition
 from grove.plan.conditions import merged
 from grove.plan.gates import reference_count
+from grove.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ _OCCASIONAL = (
     conditions.TRANSLATION_LOSS,
     conditions.BACKEND_CHANGE_PENDING,
     conditions.STRAY_PODS,
+    conditions.DEGRADED,
 )
 
 
@@ -130,7 +132,7 @@ def _ready(gang: PodGang, facts: GangFacts) -> Condition:
             type=conditions.READY,
             status="True",
             reason=conditions.ALL_PODS_READY,
-            message=f"{sum(ready.values())} pods are ready",
+            message=f"{counted(sum(ready.values()), 'pod is', 'pods are')} ready",
         )
     return Condition(
         type=conditions.READY, status="False", reason=conditions.PODS_NOT_READY, message="; ".join(lacking)

@@ -77,13 +77,6 @@ def desired_gang(
     }
 
 
-def topology_name(cliqueset: PodCliqueSet) -> str:
-    """The ClusterTopologyBinding that a set's constraints speak of: the first one named."""
-    template = cliqueset.template
-    constraints = [template.topology_constraint, *(clique.topology_constraint for clique in template.cliques)]
-    return next((each.topology_name for each in constraints if each and each.topology_name), "")
-
-
 References = Mapping[str, Sequence[Pod]]
 
 

@@ -1,23 +1,11 @@
-"""Whether the topology levels that a set asks for exist. Pure."""
+"""Whether the cluster has the topology levels that a set asks for."""
 
 from grove.api import conditions
 from grove.api.cliqueset import PodCliqueSet
+from grove.api.constraints import constraints, domains, topology_name
 from grove.api.topology import ClusterTopologyBinding
 from grove.errors import FieldError
 from grove.meta import Condition
-from grove.plan.gangs import topology_name
-
-
-def domains(cliqueset: PodCliqueSet) -> list[str]:
-    """Every topology domain that a set's constraints name, once, in order."""
-    template = cliqueset.template
-    constraints = [
-        template.topology_constraint,
-        *(group.topology_constraint for group in template.pod_clique_scaling_groups),
-        *(clique.topology_constraint for clique in template.cliques),
-    ]
-    named = [domain for each in constraints if each for domain in (each.required, each.preferred)]
-    return [domain for domain in dict.fromkeys(named) if domain]
 
 
 def levels_condition(
@@ -60,16 +48,10 @@ def unmet_requirements(cliqueset: PodCliqueSet, condition: Condition | None) -> 
     """Why a set must not run: it *requires* a placement that the topology cannot express now."""
     if condition is None or condition.status == "False":
         return []
-    template = cliqueset.template
-    places = [("spec.template", template.topology_constraint)]
-    places += [
-        (f"spec.template.cliques[{position}]", clique.topology_constraint)
-        for position, clique in enumerate(template.cliques)
-    ]
     return [
-        FieldError(f"{place}.topologyConstraint.pack.required", condition.message)
-        for place, constraint in places
-        if constraint is not None and constraint.required
+        FieldError(placed.required_field, condition.message)
+        for placed in constraints(cliqueset)
+        if placed.constraint.required
     ]
 
 

@@ -1,0 +1,116 @@
+"""May this set be carried out here, by which backend, and with which remarks? The one answer. Pure.
+
+The set's controller and `grove render` both ask `judge`; nobody else validates a set or selects for it. What
+a scheduler cannot express of a single gang is found when that gang is translated: `Translation.losses`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from grove.admission.defaults import default
+from grove.admission.levels import levels_condition, unmet_requirements
+from grove.admission.limits import validate_limits
+from grove.admission.support import annotation_errors, notices, unsupported
+from grove.admission.topology import topology_notices, validate_nesting
+from grove.admission.validation import validate
+from grove.api import conditions
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.config import Limits
+from grove.api.decode import decode
+from grove.api.topology import ClusterTopologyBinding
+from grove.backends.base import Backend, Context
+from grove.backends.registry import Selection
+from grove.errors import BackendFailed, FieldError
+from grove.meta import Condition
+
+
+class Schedulers(Protocol):
+    """The enabled backends and what they may know of the cluster."""
+
+    def select(self, cliqueset: PodCliqueSet, /) -> Selection: ...
+
+    def context(self, backend: Backend, cliqueset: PodCliqueSet, /) -> Context: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Everything outside a set that decides about it."""
+
+    schedulers: Schedulers
+    #: The ClusterTopologyBinding that the set names, if there is one.
+    binding: ClusterTopologyBinding | None = None
+    topology_aware: bool = True
+    #: How many pods one set may have.
+    pods_per_set: int = Limits().pods_per_set
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A set with its defaults filled in, and what is wrong with it wherever it is stored."""
+
+    cliqueset: PodCliqueSet
+    errors: Sequence[FieldError] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Whether a set can be carried out and by whom; if not, every reason, and the kind of the first one."""
+
+    cliqueset: PodCliqueSet
+    backend: Backend | None = None
+    refused: tuple[FieldError, ...] = ()
+    #: The reason of the condition `Accepted`.
+    reason: str = conditions.VALID
+    #: The condition `TopologyLevelsUnavailable`, where the set has topology constraints.
+    levels: Condition | None = None
+    #: What is accepted but deserves a word.
+    notices: tuple[FieldError, ...] = ()
+
+
+def understand(cliqueset: PodCliqueSet, *, new: bool = False) -> Understood:
+    """The half of the judgement that depends on the set alone, and may be remembered until its spec changes.
+
+    `new` adds the rules that sets from earlier releases need not keep.
+    """
+    filled = decode(default(msgspec.to_builtins(cliqueset)), PodCliqueSet)
+    return Understood(filled, (*validate(filled, new=new), *annotation_errors(filled)))
+
+
+def judge(understood: Understood, here: Here) -> Judgement:
+    """Whether the set can be carried out here."""
+    cliqueset = understood.cliqueset
+    binding = here.binding if here.topology_aware else None
+    levels = levels_condition(cliqueset, here.binding, enabled=here.topology_aware)
+    remarks = (*notices(cliqueset), *topology_notices(cliqueset, binding))
+    found = [
+        (conditions.INVALID, [*understood.errors, *validate_nesting(cliqueset, binding)]),
+        (conditions.LIMIT_EXCEEDED, list(validate_limits(cliqueset, pods_per_set=here.pods_per_set))),
+        (conditions.UNSUPPORTED, unsupported(cliqueset)),
+        (conditions.TOPOLOGY_LEVELS_UNAVAILABLE, unmet_requirements(cliqueset, levels)),
+    ]
+    backend = None
+    if not any(errors for _, errors in found):
+        # Only a set that makes sense is shown to a backend.
+        backend, *finding = _backend_for(cliqueset, here.schedulers)
+        found += finding
+    reason = next((kind for kind, errors in found if errors), conditions.VALID)
+    refused = tuple(error for _, errors in found for error in errors)
+    return Judgement(cliqueset, backend, refused, reason, levels, remarks)
+
+
+def _backend_for(
+    cliqueset: PodCliqueSet, schedulers: Schedulers
+) -> tuple[Backend | None, tuple[str, list[FieldError]]]:
+    """The backend that the set goes to, and what that backend, or the selection, has against it."""
+    selection = schedulers.select(cliqueset)
+    backend = selection.backend
+    if backend is None:
+        return None, (selection.reason, list(selection.errors))
+    try:
+        errors = list(backend.validate(cliqueset, schedulers.context(backend, cliqueset)))
+    except Exception as defect:
+        errors = [FieldError("", str(BackendFailed(backend.name, defect)))]
+    return backend, (conditions.UNSUPPORTED, errors)

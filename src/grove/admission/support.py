@@ -1,0 +1,92 @@
+"""Which parts of a set this release does not act on yet.
+
+A set that needs them is refused whole with the field named, rather than run without what it asked for.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from grove.admission.naming import is_dns_label
+from grove.api import labels, names
+from grove.api.cliqueset import ANY_ORDER, PodCliqueSet
+from grove.errors import FieldError
+
+#: The value of the NVLink annotation by which a role opts out.
+_NO_GROUP: Final = "none"
+#: Annotations of ours that a set or a role may have and that do something.
+_EFFECTIVE: Final = frozenset({labels.SCHEDULER_BACKEND, labels.TOPOLOGY_NAME, labels.RECONCILE_TRIGGER})
+
+
+def unsupported(cliqueset: PodCliqueSet) -> list[FieldError]:
+    """The fields of a set whose meaning this release could not honour."""
+    template = cliqueset.template
+    errors = []
+    if template.pod_clique_scaling_groups:
+        errors.append(
+            FieldError(
+                "spec.template.podCliqueScalingGroups", "scaling groups are not supported by this release"
+            )
+        )
+    if template.clique_startup_type != ANY_ORDER and len(template.cliques) > 1:
+        errors.append(
+            FieldError(
+                "spec.template.cliqueStartupType",
+                f"startup order {template.clique_startup_type!r} is not supported by this release; "
+                f"use {ANY_ORDER!r}",
+            )
+        )
+    if template.resource_sharing or any(clique.resource_sharing for clique in template.cliques):
+        errors.append(
+            FieldError(
+                "spec.template.resourceSharing", "shared device claims are not supported by this release"
+            )
+        )
+    return errors
+
+
+def annotation_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
+    """Annotations of ours with a value that cannot be meant."""
+    for place, annotations in _annotated(cliqueset):
+        group = annotations.get(labels.MNNVL_GROUP)
+        if group is not None and not (is_dns_label(group) and len(group) <= names.LABEL_LIMIT):
+            yield FieldError(
+                f"{place}.annotations[{labels.MNNVL_GROUP}]",
+                f"{group!r} must be a DNS label: the name of a group of roles, or {_NO_GROUP!r}",
+            )
+
+
+def notices(cliqueset: PodCliqueSet) -> list[FieldError]:
+    """What of a set is accepted but has no effect in this release."""
+    found = [
+        FieldError(
+            f"spec.template.cliques[{position}].spec.autoScalingConfig",
+            "no HorizontalPodAutoscaler is created by this release; scale the PodClique yourself",
+        )
+        for position, clique in enumerate(cliqueset.template.cliques)
+        if clique.spec.auto_scaling_config is not None
+    ]
+    for place, annotations in _annotated(cliqueset):
+        for key, value in annotations.items():
+            if why := _no_effect(key, value):
+                found.append(FieldError(f"{place}.annotations[{key}]", why))
+    return found
+
+
+def _annotated(cliqueset: PodCliqueSet) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Where annotations of ours may stand."""
+    template = cliqueset.template
+    yield "metadata", cliqueset.annotations
+    for index, group in enumerate(template.pod_clique_scaling_groups):
+        yield f"spec.template.podCliqueScalingGroups[{index}]", group.annotations
+    for index, clique in enumerate(template.cliques):
+        yield f"spec.template.cliques[{index}]", clique.annotations
+
+
+def _no_effect(key: str, value: str) -> str:
+    """Why an annotation does nothing; empty when it does, or is none of ours."""
+    if key == labels.MNNVL_GROUP:
+        none = value == _NO_GROUP
+        return "" if none else "no ComputeDomain is created by this release; pods share no NVLink domain"
+    if key.startswith(labels.GROVE_PREFIX) and key not in _EFFECTIVE:
+        return "has no effect in this release"
+    return ""

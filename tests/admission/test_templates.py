@@ -1,0 +1,102 @@
+"""What an API server's refusal of a pod says about the role's template, in fields of the set."""
+
+import pytest
+
+from grove.admission.templates import Refusal, Trial, refusal_of, trial_of
+from grove.api import labels
+from grove.backends.base import Context
+from grove.backends.default import DefaultBackend
+from grove.errors import ApiError, BadRequest, FieldError, Forbidden, Invalid
+from grove.meta import Manifest
+from grove.testing import make
+
+PODS = "spec.template.cliques[1].spec.podSpec"
+
+
+def trial(pod: Manifest | None = None, priority: str = "") -> Trial:
+    """The trial of the second role of a set."""
+    template = {"priorityClassName": priority} if priority else {}
+    cliqueset = make.cliqueset(
+        "t", [make.template("a"), make.template("b", 1, pod=pod or {})], template=template
+    )
+    return trial_of(
+        cliqueset, 1, backend=DefaultBackend(), context=Context(cliqueset=cliqueset), binding=None
+    )
+
+
+def invalid(**causes: str) -> Invalid:
+    listed: list[object] = [{"field": field, "message": message} for field, message in causes.items()]
+    return Invalid("Pod is invalid", details={"causes": listed})
+
+
+def test_the_trial_is_the_prepared_pod_without_an_owner() -> None:
+    pod = trial(priority="urgent").pod
+    assert pod["metadata"]["labels"][labels.POD_CLIQUE] == "t-0-b"
+    assert pod["spec"]["schedulingGates"]
+    assert pod["spec"]["priorityClassName"] == "urgent"
+    assert "ownerReferences" not in pod["metadata"]
+
+
+FIELDS = {
+    "spec.containers[0].image": f"{PODS}.containers[0].image",
+    # Grove puts five variables before those of the author.
+    "spec.containers[0].env[6].name": f"{PODS}.containers[0].env[1].name",
+    "metadata.labels": "spec.template.cliques[1].labels",
+    "metadata.annotations": "spec.template.cliques[1].annotations",
+    "spec.priorityClassName": "spec.template.priorityClassName",
+    "spec": PODS,
+    "": PODS,
+}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_field_of_the_pod_is_told_as_the_field_of_the_set(field: str) -> None:
+    image = {"containers": [{"name": "main", "image": "x", "env": [{"name": "A"}, {"name": "B"}]}]}
+    refusal = refusal_of(trial(image), invalid(**{field: "Required value"}))
+    assert refusal == Refusal((FieldError(FIELDS[field], "Required value"),))
+
+
+def test_a_priority_class_of_the_role_itself_is_told_there() -> None:
+    missing = Forbidden('pods "t-0-b-x" is forbidden: no PriorityClass with name urgent was found')
+    refusal = refusal_of(trial({"priorityClassName": "urgent"}), missing)
+    told = FieldError(f"{PODS}.priorityClassName", "no PriorityClass with name urgent was found")
+    assert refusal == Refusal((told,), passing=True)
+
+
+UNDECODABLE = {
+    'strict decoding error: unknown field "spec.containers[0].imgae", unknown field "spec.nodeNme"': [
+        FieldError(f"{PODS}.containers[0].imgae", "unknown field"),
+        FieldError(f"{PODS}.nodeNme", "unknown field"),
+    ],
+    "json: cannot unmarshal string into Go struct field PodSpec.spec.hostNetwork of type bool": [
+        FieldError(f"{PODS}.hostNetwork", "is a string, but bool is wanted"),
+    ],
+    "quantities must match the regular expression": [
+        FieldError(PODS, "quantities must match the regular expression")
+    ],
+}
+
+
+@pytest.mark.parametrize(("words", "want"), UNDECODABLE.items(), ids=["fields", "a type", "anything else"])
+def test_what_cannot_be_decoded_is_told_by_field(words: str, want: list[FieldError]) -> None:
+    refusal = refusal_of(trial(), BadRequest(f'Pod in version "v1" cannot be handled as a Pod: {words}'))
+    assert refusal == Refusal(tuple(want))
+
+
+OTHERS: dict[str, ApiError] = {
+    "a quota": Forbidden('pods "x" is forbidden: exceeded quota: few, requested: pods=1'),
+    "PodSecurity": Forbidden('pods "x" is forbidden: violates PodSecurity "restricted:latest"'),
+    "RBAC": Forbidden('pods is forbidden: User "grove" cannot create resource "pods"'),
+    "a limit range": Forbidden('pods "x" is forbidden: maximum cpu usage per Pod is 1, but limit is 2'),
+    "a service account that comes later": Forbidden(
+        'pods "x" is forbidden: error looking up service account'
+    ),
+    "a webhook": Forbidden('admission webhook "policy.example.com" denied the request: no'),
+    "a webhook that says Invalid": Invalid('admission webhook "policy.example.com" denied the request: no'),
+    "a webhook without dry runs": BadRequest('admission webhook "x" does not support dry run'),
+}
+
+
+@pytest.mark.parametrize("failure", OTHERS.values(), ids=OTHERS)
+def test_what_refuses_pods_does_not_refuse_the_template(failure: ApiError) -> None:
+    assert refusal_of(trial(), failure) is None

@@ -1,0 +1,52 @@
+"""Numbers and nouns agree."""
+
+import pytest
+
+from grove.plan.clique_status import desired_clique_status
+from grove.testing import make
+from grove.testing.virtual_time import EPOCH
+from grove.words import counted, file_problem
+
+CASES = {
+    "none": (counted(0, "pod"), "0 pods"),
+    "one": (counted(1, "pod"), "1 pod"),
+    "many": (counted(2, "pod"), "2 pods"),
+    "one that does something": (counted(1, "pod is", "pods are"), "1 pod is"),
+    "many that do": (counted(2, "pod is", "pods are"), "2 pods are"),
+}
+
+
+@pytest.mark.parametrize(("found", "want"), CASES.values(), ids=CASES)
+def test_what_is_counted_agrees_with_its_number(found: str, want: str) -> None:
+    assert found == want
+
+
+def test_a_clique_of_one_pod_speaks_of_one_pod() -> None:
+    clique = make.clique("t-0-a", 1)
+    pod = make.pod("t-0-a", 0, node="n1", ready=True)
+    said = {
+        each["type"]: each["message"]
+        for each in desired_clique_status(clique, [pod], now=EPOCH)["conditions"]
+    }
+    assert said == {
+        "PodCliqueScheduled": "1 pod is placed on a node, at least 1 is needed",
+        "MinAvailableBreached": "1 pod works or is starting, at least 1 is needed",
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "want"),
+    [
+        (FileExistsError(17, "File exists", "/data/x"), "/data/x: exists already"),
+        (
+            NotADirectoryError(20, "Not a directory", "/data/x/y"),
+            "/data/x/y: is below something that is no folder",
+        ),
+        (OSError(5, "Input/output error", "/data"), "/data: input/output error"),
+        (FileExistsError("x describes another cluster"), "x describes another cluster"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_told_by_its_path_and_without_a_number(
+    error: OSError, want: str
+) -> None:
+    assert file_problem(error) == want
