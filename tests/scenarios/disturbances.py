@@ -7,7 +7,7 @@ been `open`ed, or while it is `running`. What follows is the same for all: see `
 from typing import Final
 
 from tests.scenarios.disturbing import Disturbance, Do, Scene, cordon
-from tests.scenarios.stories import RACK, key, pass_time, uid_of, until_gone
+from tests.scenarios.stories import RACK, condition_of, key, pass_time, uid_of, until_gone
 
 from grove.api import kinds, labels
 from grove.backends.yunikorn_marks import APPLICATION, TASK_GROUPS
@@ -118,7 +118,15 @@ async def lower_the_minimum(scene: Scene) -> None:
 
 
 async def raise_the_minimum(scene: Scene) -> None:
+    """Where the scheduler of a placed gang cannot be told, the set says what to do, and that helps."""
     await _minimum(scene, 3)
+    pending = condition_of(await scene.world.get(kinds.CLIQUESETS, "train"), "EditPending")
+    if pending.get("status") != "True":
+        return
+    assert "spec.template.cliques[0].spec.minAvailable" in pending["message"]
+    assert "kubectl delete pods -n default -l grove.io/podgang=train-0" in pending["message"]
+    for pod in await scene.pods():
+        await scene.delete(kinds.PODS, pod["metadata"]["name"])
 
 
 async def add_a_priority(scene: Scene) -> None:

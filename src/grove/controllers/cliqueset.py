@@ -21,6 +21,7 @@ from grove.controllers.apply import NO_BARRIER, Applied, NameTaken, Remembers, f
 from grove.controllers.contests import FORGET_SECONDS, Contests
 from grove.controllers.members import pods_of
 from grove.controllers.report import Haste
+from grove.controllers.restarts import bound_by_podgroup
 from grove.controllers.shell import Shell
 from grove.controllers.trials import AGAIN_SECONDS, Trials
 from grove.meta import Condition, Key, Object, Resource, find_condition
@@ -192,7 +193,7 @@ class CliqueSetReconciler:
         told = {each.type for each in gang.status.conditions if each.is_true}
         if conditions.SCHEDULED in told or conditions.INITIALIZED not in told:
             return conditions.SCHEDULED in told
-        return any(pod.active and pod.bound for pod in pods_of(self.shell.cache, gang))
+        return any(bound_by_podgroup(pods_of(self.shell.cache, gang)).values())
 
     def pending_edits(self, seen: Observed) -> Condition | None:
         """What was edited and waits until gangs are placed anew."""

@@ -97,7 +97,11 @@ def given_up(
 
 def bound_by_podgroup(pods: Sequence[Pod]) -> Mapping[str, int]:
     """How many pods of each podgroup are on a node."""
-    return Counter(pod.labels.get(labels.POD_CLIQUE, "") for pod in pods if pod.active and pod.bound)
+    return Counter(
+        podgroup
+        for pod in pods
+        if pod.active and pod.bound and (podgroup := pod.labels.get(labels.POD_CLIQUE))
+    )
 
 
 def _stands(pod: Pod) -> bool:
