@@ -1,12 +1,19 @@
 """The documentation leads somewhere and speaks of things that exist."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
+from scripts import edits, generate
 
 from grove.api import conditions
+from grove.backends.base import Edit, Editing, offers
+from grove.backends.registry import BUILT_INS
+from grove.meta import Manifest
+from grove.testing.conformance import BackendConformance
+from grove.testing.kits import kit_for
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -91,3 +98,36 @@ def test_every_sentence_of_the_operator_exists() -> None:
             if any(len(part) > 3 and part not in code for part in parts):
                 missing.append(sentence)
     assert missing == []
+
+
+def test_nothing_generated_is_out_of_date() -> None:
+    assert generate.stale(generate.wanted()) == []
+
+
+def test_every_edit_of_every_backend_has_a_cell() -> None:
+    page = edits.files()["edits.md"]
+    lines = [line for line in page.splitlines() if line.startswith("| ")]
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    head, body = table[0], table[2:]
+    assert head[2:] == [f"running, `{name}`" for name in BUILT_INS]
+    assert [row[0] for row in body] == list(edits.FIELDS)
+    known = {edits.IN_PLACE, edits.NEW_PODS, edits.LATER_PODS, edits.WAITS, edits.REFUSED}
+    assert {cell for row in body for cell in row[1:]} <= known
+
+
+def test_a_backend_that_can_tell_its_scheduler_of_an_edit_has_it_in_place() -> None:
+    def cell(edit: Callable[[Manifest], None], kit: BackendConformance) -> str:
+        return edits.edited_by(edit).running(kit, kit.contexts()[0])
+
+    kits = {name: kit for name in BUILT_INS if (kit := kit_for(name)) is not None}
+    by_edit = {
+        Edit.MINIMUM: edits.FIELDS["`minAvailable` of a role"],
+        Edit.PRIORITY: edits.FIELDS["`priorityClassName`"],
+        Edit.TOPOLOGY: edits.FIELDS["`topologyConstraint` of the set"],
+    }
+    assert set(by_edit) == set(Edit)
+    for kit in kits.values():
+        backend, context = kit.backend, kit.contexts()[0]
+        able = backend.editable(context) if offers(backend, Editing) else frozenset()
+        for each, edit in by_edit.items():
+            assert cell(edit, kit) == (edits.IN_PLACE if each in able else edits.WAITS)
