@@ -46,6 +46,8 @@ EXTERNAL_BACKEND: Final = "grove.io/external-backend"
 INCARNATION: Final = "grove.io/incarnation"
 #: On a gang: the hash of the set's pod templates from which its pods are made.
 GENERATION_HASH: Final = "grove.io/generation-hash"
+#: On a gang: fields of the set that were edited since it was placed, and that it takes with its next start.
+EDIT_PENDING: Final = "grove.io/edit-pending"
 #: On a pod: the revision of its gang that it was made for; see `api.revision`.
 GANG_REVISION: Final = "grove.io/gang-revision"
 #: On a clique: the replicas of its template when they were last applied to it.

@@ -150,6 +150,9 @@ class GangReconciler:
 
     async def reference(self, seen: Seen) -> Applied | None:
         """List the gang's pods once all of them exist; None while they do not."""
+        if labels.EDIT_PENDING in seen.gang.annotations and not seen.running:
+            # The set writes into the gang what was edited, now that nothing of it is placed any more.
+            return None
         found = references(seen.gang, seen.members, seen.context.revision)
         if not complete(seen.gang, found, seen.wanted):
             return None

@@ -280,7 +280,10 @@ def _desired_gang(seen: Observed, replica: int) -> Manifest:
     """The gang of one replica; of one that is placed, what its scheduler cannot be told stays as it is."""
     name = names.base_gang(seen.cliqueset.name, replica)
     desired, gang = _edited_gang(seen, replica), seen.gangs.get(name)
+    desired["metadata"]["annotations"][labels.EDIT_PENDING] = None
     if gang is not None and _waits(seen, desired, gang):
+        fields = differing_fields(desired, gang, seen.placed[name])
+        desired["metadata"]["annotations"][labels.EDIT_PENDING] = ", ".join(fields)
         held_edits(desired, gang, seen.placed[name])
     if gang is not None and name in seen.placed:
         # It says from which templates the pods on nodes were made.

@@ -7,7 +7,6 @@ again.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from operator import attrgetter
 from typing import Final
 
 from grove.api import labels, names
@@ -33,13 +32,22 @@ def decided_minima(cliqueset: PodCliqueSet, cliques: Mapping[str, PodClique]) ->
     for template in cliqueset.standalone_cliques:
         if template.spec.min_available is not None:
             continue
-        first = cliques.get(names.clique(cliqueset.name, 0, template.name)) or min(
-            (each for each in cliques.values() if each.name.endswith(f"-{template.name}")),
-            key=attrgetter("name"),
-            default=None,
-        )
+        first = _first(cliqueset, template.name, cliques)
         decided[template.name] = template.spec.minimum if first is None else _decided(first)
     return decided
+
+
+def _first(cliqueset: PodCliqueSet, role: str, cliques: Mapping[str, PodClique]) -> PodClique | None:
+    """The clique of a role in the lowest replica that has one, among those that the set keeps."""
+    kept = range(cliqueset.spec.replicas)
+    first = cliques.get(names.clique(cliqueset.name, 0, role)) if kept else None
+    if first is not None:
+        return first
+    # Only the replicas that exist are tried: a set may ask for any number of them.
+    numbers = {names.set_replica(cliqueset.name, name) for name in cliques}
+    there = sorted(number for number in numbers if number is not None and number in kept)
+    found = (cliques.get(names.clique(cliqueset.name, number, role)) for number in there)
+    return next(filter(None, found), None)
 
 
 def _decided(clique: PodClique) -> int:
