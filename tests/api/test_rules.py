@@ -217,12 +217,6 @@ FROZEN = {
     "roleName": Case(
         put(f"{CLIQUES}.0.spec.roleName", "other"), f"{CLIQUES}[0].spec.roleName", "field is immutable"
     ),
-    "minAvailable": Case(
-        put(f"{CLIQUES}.2.spec.minAvailable", 3), f"{CLIQUES}[2].spec.minAvailable", "field is immutable"
-    ),
-    "minAvailable removed": Case(
-        put(f"{CLIQUES}.2.spec.minAvailable", None), f"{CLIQUES}[2].spec.minAvailable", "field is immutable"
-    ),
     "startsAfter": Case(
         put(f"{CLIQUES}.2.spec.startsAfter", ["front"]),
         f"{CLIQUES}[2].spec.startsAfter",
@@ -274,6 +268,8 @@ MUTABLE = {
     "the image": put(f"{CLIQUES}.0.spec.podSpec.containers", [{"name": "main", "image": "newer"}]),
     "the update strategy": put("spec.updateStrategy", {"type": "OnDelete"}),
     "the termination delay": put("spec.template.terminationDelay", "1m"),
+    "another minimum": put(f"{CLIQUES}.2.spec.minAvailable", 3),
+    "a minimum that is left to the default again": put(f"{CLIQUES}.2.spec.minAvailable", None),
     "a minimum where there was none": put(f"{CLIQUES}.1.spec.minAvailable", 1),
 }
 

@@ -170,10 +170,20 @@ def test_equal_gangs_of_two_namespaces_never_share_a_name() -> None:
 
 def test_pods_find_their_object_also_where_nobody_says_which_start_of_the_gang_it_is() -> None:
     context = Context(clusters.KAI_012)
-    [made] = BACKEND.translate(PAIR, context).manifests
-    pod = BACKEND.prepare_pod(make.pod_manifest("worker", 0, gang=PAIR), PAIR, context)
-    assert made["metadata"]["name"] == f"pg-g-{next_revision(PAIR)}"
+    ours = make.gang("g", {"leader": 1, "worker": 3}, uid="u1", cliqueset="s")
+    [made] = BACKEND.translate(ours, context).manifests
+    pod = BACKEND.prepare_pod(make.pod_manifest("worker", 0, gang=ours), ours, context)
+    assert made["metadata"]["name"] == f"pg-g-{next_revision(ours)}"
     assert pod["metadata"]["annotations"]["pod-group-name"] == made["metadata"]["name"]
+
+
+def test_an_edit_of_a_gang_of_somebody_else_keeps_the_object_that_its_pods_name() -> None:
+    context = Context(clusters.KAI_012, bound={"w": 2})
+    names = {
+        BACKEND.translate(make.gang("g", {"w": size}, uid="u"), context).manifests[0]["metadata"]["name"]
+        for size in (2, 3)
+    }
+    assert len(names) == 1
 
 
 # Staleness ----------------------------------------------------------------------------------------

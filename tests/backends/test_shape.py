@@ -58,8 +58,18 @@ def test_an_object_is_named_after_its_base_and_the_revision_of_its_gang() -> Non
 
 
 def test_where_nobody_says_the_revision_it_is_that_of_a_gang_without_pods() -> None:
-    assert revision(GANG, Context()) == next_revision(GANG)
-    assert named("train-0", GANG, Context()) == f"train-0-{next_revision(GANG)}"
+    ours = make.gang("train-0", {LEADER: 1, WORKER: 2}, cliqueset="train")
+    assert revision(ours, Context()) == next_revision(ours)
+    assert named("train-0", ours, Context()) == f"train-0-{next_revision(ours)}"
+
+
+def test_the_objects_of_a_gang_of_somebody_else_keep_their_names_while_it_is_edited() -> None:
+    """Its pods are not ours to make anew, and name the objects that they were made for."""
+    before, after, another = (
+        make.gang("theirs", {"w": size}, uid=uid) for size, uid in ((2, "a"), (3, "a"), (2, "b"))
+    )
+    assert named("theirs", before, Context()) == named("theirs", after, Context())
+    assert named("theirs", before, Context()) != named("theirs", another, Context())
 
 
 @pytest.mark.parametrize("limit", [40, 63, 253])

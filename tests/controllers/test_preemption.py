@@ -35,6 +35,7 @@ SEEN: dict[str, tuple[Pod | None, Pod | None, bool]] = {
     "a pod of nobody's gang": (pod(gang=False), pod(0, "PreemptionByScheduler", gang=False), False),
     "a pod that came": (None, pod(), False),
     "a pod that went": (pod(), None, False),
+    "a pod that is gone at once, of which only the last state says so": (PREEMPTED, None, True),
     "nothing": (None, None, False),
 }
 
@@ -43,7 +44,6 @@ SEEN: dict[str, tuple[Pod | None, Pod | None, bool]] = {
 def test_who_was_preempted(old: Pod | None, new: Pod | None, want: bool) -> None:
     preemptions = Preemptions(HandClock())
     preemptions.saw(old, new)
-    assert (TRAIN in preemptions) is want
     assert preemptions.left(TRAIN, awaited=False) == (LEAST_SECONDS if want else 0.0)
 
 
@@ -81,12 +81,23 @@ def test_other_changes_of_a_pod_that_is_being_preempted_are_no_news() -> None:
     preemptions = Preemptions(clock)
     preemptions.saw(pod(), PREEMPTED)
     clock.seconds += 20
+    preemptions.saw(PREEMPTED, pod(0, "PreemptionByScheduler"))
     preemptions.saw(PREEMPTED, PREEMPTED)
     assert preemptions.left(TRAIN, awaited=True) == MOST_SECONDS - 20
 
 
+def test_the_end_of_a_pod_that_was_preempted_is_not_a_second_preemption() -> None:
+    clock = HandClock()
+    preemptions = Preemptions(clock)
+    preemptions.saw(pod(), PREEMPTED)
+    clock.seconds += LEAST_SECONDS + 3
+    preemptions.saw(PREEMPTED, None)
+    assert preemptions.left(TRAIN, awaited=True) == MOST_SECONDS - LEAST_SECONDS - 3
+
+
 def again(preemptions: Preemptions, clock: HandClock, seconds: float) -> float:
     """The gang goes on after so long and is preempted once more; for how long it then steps back at most."""
+    preemptions.saw(PREEMPTED, None)
     clock.seconds += seconds
     preemptions.saw(pod(), PREEMPTED)
     return preemptions.left(TRAIN, awaited=True)
@@ -114,7 +125,6 @@ def test_a_gang_that_is_gone_is_forgotten() -> None:
     preemptions.saw(pod(), PREEMPTED)
     preemptions.forget(TRAIN)
     preemptions.forget(TRAIN)
-    assert TRAIN not in preemptions
     assert preemptions.left(TRAIN, awaited=True) == 0
 
 

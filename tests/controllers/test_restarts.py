@@ -33,6 +33,7 @@ def gang(
     unhealthy: str = "",
     told_of: int | None = 4,
     named_only: bool = False,
+    cliqueset: str = "train",
 ) -> PodGang:
     """A gang of the generation 4 that lists these pods; `told_of` is the generation that its status is about."""
     group = make.podgroup(WORKER, 2)
@@ -41,7 +42,7 @@ def gang(
         for name in listed
     ]
     marks = {labels.INCARNATION: str(restarts)} if restarts else {}
-    manifest = make.gang_manifest("train-0", [group], annotations=marks, generation=4)
+    manifest = make.gang_manifest("train-0", [group], annotations=marks, generation=4, cliqueset=cliqueset)
     told = {"Scheduled": scheduled, "Unhealthy": unhealthy}
     about = {"observedGeneration": told_of} if told_of is not None else {}
     manifest["status"] = {
@@ -174,7 +175,7 @@ CASES = {
     "another pod of the name of one that is gone does not make up for it": Case(
         AB, [pod("a"), pod("b", uid="uid-of-a-later-pod")], (0, LOST_ONE)
     ),
-    "a gang of somebody else lists names, and a name is there": Case(
+    "a list without UIDs means the pods of these names, and a name is there": Case(
         gang("a", "b", named_only=True), [pod("a"), pod("b", uid="any")], None
     ),
     "others run": Case(AB, [pod("a", node="n1"), pod("c")], None),
@@ -195,6 +196,17 @@ CASES = {
     "a clock that is an hour ahead waits no longer either": Case(
         gang("a", restarts=1), [pod("b")], (0, LOST_ONE), seconds=3600
     ),
+    # Gangs of others, whose pods are not ours to make anew.
+    "all of a gang of somebody else that ran is gone": Case(
+        gang("a", "b", scheduled="True", cliqueset=""), [], None, KAI
+    ),
+    "a pod of a gang of somebody else is gone before any was placed": Case(
+        gang("a", "b", cliqueset=""), [pod("a", ""), pod("c", "")], None
+    ),
+    "an object of a gang of somebody else is being deleted": Case(
+        gang("a", "b", cliqueset=""), [pod("a", ""), pod("b", "")], None, KAI, leaving=("PodGroup x",)
+    ),
+    # Other schedulers.
     "other schedulers start a gang as often as they like": Case(AB, [pod("a")], None, KAI),
     "other schedulers may lose all pods that wait": Case(AB, [], None, KAI),
 }

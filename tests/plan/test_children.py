@@ -326,7 +326,9 @@ def test_an_edited_minimum(placed: dict[str, frozenset[str]], taken: bool) -> No
     seen = grown(make.cliqueset("t", roles(3, minimum=1)))
     changed = patches(again(seen, make.cliqueset("t", roles(3, minimum=2), generation=2), placed=placed))
     if not taken:
-        assert changed == {}, "gang and clique agree on the minimum, or no pod would be made"
+        field = "spec.template.cliques[0].spec.minAvailable"
+        pending = {"metadata": {"annotations": {labels.EDIT_PENDING: field}}}
+        assert changed == {"t-0": pending}, "gang and clique agree on the minimum, or no pod would be made"
         return
     assert changed["t-0-w"] == {"spec": {"minAvailable": 2}}
     assert changed["t-0"]["spec"]["podgroups"][0]["minReplicas"] == 2
@@ -336,16 +338,32 @@ def test_a_held_edit_is_written_when_the_gang_has_no_pods_on_nodes_any_more() ->
     """Nothing about the set or its children changes then, only where pods are."""
     seen = grown(make.cliqueset("t", roles(3, minimum=1)))
     edited = make.cliqueset("t", roles(3, minimum=2), generation=2)
-    held = plan_children(again(seen, edited, placed={"t-0": frozenset()}), Settled())
-    assert written(held) == []
-    freed = plan_children(again(seen, edited, placed={}), held.settled)
+    gang = _whole(seen.gangs["t-0"])
+    gang["metadata"]["annotations"][labels.EDIT_PENDING] = "spec.template.cliques[0].spec.minAvailable"
+    marked = {"t-0": make.view(PodGang, gang)}
+    held = plan_children(again(seen, edited, gangs=marked, placed={"t-0": frozenset()}), Settled())
+    assert written(held) == [], "the gang says already what waits"
+    freed = plan_children(again(seen, edited, gangs=marked, placed={}), held.settled)
     assert written(freed) == ["patch PodGang t-0", "patch PodClique t-0-w"]
+    patch = next(change.patch for change in freed.changes if isinstance(change, Patch))
+    assert patch["metadata"] == {"annotations": {labels.EDIT_PENDING: None}}, "in the same write as the edit"
+    assert patch["spec"]["podgroups"][0]["minReplicas"] == 2
+
+
+def test_an_edit_that_is_taken_back_waits_no_longer() -> None:
+    seen = grown(make.cliqueset("t", roles(3, minimum=1)))
+    gang = _whole(seen.gangs["t-0"])
+    gang["metadata"]["annotations"][labels.EDIT_PENDING] = "spec.template.cliques[0].spec.minAvailable"
+    marked = {"t-0": make.view(PodGang, gang)}
+    back = again(seen, seen.cliqueset, gangs=marked, placed={"t-0": frozenset()})
+    assert patches(back) == {"t-0": {"metadata": {"annotations": {labels.EDIT_PENDING: None}}}}
 
 
 def test_an_edited_priority_waits_where_the_scheduler_cannot_be_told() -> None:
     seen = grown(make.cliqueset("t", {"w": 1}))
     edited = make.cliqueset("t", {"w": 1}, template={"priorityClassName": "high"}, generation=2)
-    assert "t-0" not in patches(again(seen, edited, placed={"t-0": frozenset()}))
+    waits = {"metadata": {"annotations": {labels.EDIT_PENDING: "spec.template.priorityClassName"}}}
+    assert patches(again(seen, edited, placed={"t-0": frozenset()}))["t-0"] == waits
     for placed in ({}, {"t-0": frozenset({"priority"})}):
         assert patches(again(seen, edited, placed=placed))["t-0"] == {"spec": {"priorityClassName": "high"}}
 

@@ -75,7 +75,20 @@ DECIDED = {
     "the first replica that exists decides": Decided(
         role("w", 5), {"w": 2}, {"t-1-w": (2, "2"), "t-2-w": (4, "4")}
     ),
+    "the first replica is the lowest number, not the first name in order": Decided(
+        role("w", 5), {"w": 2}, {"t-2-w": (2, "2"), "t-10-w": (4, "4")}, replicas=11
+    ),
     "replicas that go do not decide": Decided(role("w", 5), {"w": 5}, {"t-3-w": (2, "2")}),
+    "the last replica that goes does not decide": Decided(
+        role("w", 5), {"w": 5}, {"t-0-w": (2, "2")}, replicas=0
+    ),
+    "a role whose name ends alike does not decide": Decided(role("w", 5), {"w": 5}, {"t-0-big-w": (2, "2")}),
+    "a role whose name ends alike does not decide in later replicas either": Decided(
+        role("w", 5), {"w": 5}, {"t-1-big-w": (2, "2")}
+    ),
+    "more replicas are asked for than anybody could go through": Decided(
+        role("w", 5), {"w": 2}, {"t-1-w": (2, "2")}, replicas=2**31 - 1
+    ),
     "cliques of other sets do not decide": Decided(role("w", 5), {"w": 5}, {"other-0-w": (2, "2")}),
     "said, nothing is decided": Decided(role("w", 5, minimum=1), {}, {"t-0-w": (3, "3")}),
     "said to be none, nothing is decided": Decided(role("w", 5, minimum=0), {}),
@@ -238,7 +251,8 @@ def test_what_is_held_is_written_with_the_constraints_and_the_priority_of_the_ga
     desired = wanted_gang(priority="high", required="zone", role="zone")
     held_edits(desired, placed_gang(priority="low", required=RACK), ())
     assert desired["spec"]["priorityClassName"] == "low"
-    assert desired["spec"]["topologyConstraint"] == {"packConstraint": {"required": RACK}}
+    # The level that is not asked for is mentioned, so that it goes from a gang that has it.
+    assert desired["spec"]["topologyConstraint"] == {"packConstraint": {"required": RACK, "preferred": None}}
     assert [
         (each["name"], each["minReplicas"], each["topologyConstraint"])
         for each in desired["spec"]["podgroups"]

@@ -49,7 +49,6 @@ class Case:
     revision: str = PRESENT
     in_place: bool = True
     placed: bool = False
-    held: bool = False
 
 
 A, B, C = pod("a"), pod("b", 1), pod("c", 2)
@@ -105,9 +104,11 @@ CASES = {
     ),
     "no pod leaves before the gang is Initialized": Case([A], gang("a", initialized="False"), []),
     "no pod leaves before the scheduler's objects are in place": Case([A], gang("a"), [], in_place=False),
-    "no pod leaves while the gang steps back": Case([A, B], gang("ab"), [], held=True),
-    "no pod above the minimum leaves while the gang steps back": Case(
-        [A_PLACED, B_PLACED, C], gang("abc"), [], placed=True, held=True
+    "a pod that succeeded keeps its place: the one that was lost beside it leaves": Case(
+        [pod("a", node="n1", phase="Succeeded"), B], gang("ab"), ["b"]
+    ),
+    "a pod that failed has lost its place: the others wait for the one that replaces it": Case(
+        [pod("a", node="n1", phase="Failed"), B], gang("ab"), []
     ),
     "a pod that is going stays where it is": Case([pod("a", deleted=True)], gang("a"), []),
     "a pod that is going does not count as one that is there": Case(
@@ -122,7 +123,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_releasable(case: Case) -> None:
-    given = Opening(GATE, case.revision, in_place=case.in_place, placed=case.placed, held=case.held)
+    given = Opening(GATE, case.revision, in_place=case.in_place, placed=case.placed)
     assert [each.name for each in releasable(case.gang, case.pods, given)] == case.want
 
 
@@ -161,6 +162,12 @@ RELEASED = {
         False,
     ),
     "a listed pod is going": (gang("ab"), [pod("a", gates=()), pod("b", 1, gates=(), deleted=True)], False),
+    "a listed pod succeeded": (
+        gang("ab"),
+        [pod("a", gates=()), pod("b", 1, node="n1", phase="Succeeded")],
+        True,
+    ),
+    "a listed pod failed": (gang("ab"), [pod("a", gates=()), pod("b", 1, node="n1", phase="Failed")], False),
     "the gang is not Initialized": (gang("a", initialized="False"), [pod("a", gates=())], False),
 }
 

@@ -107,35 +107,37 @@ def test_a_pod_of_an_earlier_start_is_replaced_and_one_that_says_why_it_ended_is
     assert [each.name for each in plan.delete] == [name_of(1)]
 
 
+TEMPLATE, OTHER_TEMPLATE = "template-2", "template-1"
+
+
+def made(revision: str, template: str = TEMPLATE, **fields: object) -> Pod:
+    """A pod that waits unless `fields` say otherwise, of this start of its gang and from this template."""
+    annotations = {labels.GANG_REVISION: revision} if revision else {}
+    marks = {labels.POD_TEMPLATE_HASH: template} if template else {}
+    return pod(0, annotations=annotations, labels=marks, **fields)
+
+
 OUTDATED = {
-    "a pod that waits in the present start is not": (
-        pod(0, annotations={labels.GANG_REVISION: PRESENT}),
-        False,
-    ),
-    "a pod that waits in an earlier start is": (pod(0, annotations={labels.GANG_REVISION: EARLIER}), True),
+    "a pod that waits in the present start is not": (made(PRESENT), False),
+    "a pod that waits in an earlier start is": (made(EARLIER), True),
     "a pod that waits behind its gate in an earlier start is": (
-        pod(0, gates=["grove.io/podgang"], annotations={labels.GANG_REVISION: EARLIER}),
+        made(EARLIER, gates=["grove.io/podgang"]),
         True,
     ),
-    "a waiting pod from which somebody took the revision is": (pod(0), True),
-    "a pod on a node stays, whatever it was made for": (
-        pod(0, node="n1", annotations={labels.GANG_REVISION: EARLIER}),
-        False,
-    ),
-    "a pod that is going is gone soon anyway": (
-        pod(0, deleted=True, annotations={labels.GANG_REVISION: EARLIER}),
-        False,
-    ),
-    "a pod that ended is somebody else's question": (
-        pod(0, phase="Failed", annotations={labels.GANG_REVISION: EARLIER}),
-        False,
-    ),
+    "a waiting pod from which somebody took the revision is": (made(""), True),
+    "a pod that waits with an earlier template is": (made(PRESENT, OTHER_TEMPLATE), True),
+    "a waiting pod from which somebody took the hash of its template is": (made(PRESENT, ""), True),
+    "a pod on a node stays, whatever it was made for": (made(EARLIER, node="n1"), False),
+    "a pod on a node stays, whatever it was made from": (made(PRESENT, OTHER_TEMPLATE, node="n1"), False),
+    "a pod that is going is gone soon anyway": (made(EARLIER, deleted=True), False),
+    "a pod that ended is somebody else's question": (made(EARLIER, phase="Failed"), False),
 }
 
 
 @pytest.mark.parametrize(("each", "want"), OUTDATED.values(), ids=OUTDATED)
 def test_outdated(each: Pod, want: bool) -> None:
-    assert outdated([each], PRESENT) == ({each.name} if want else set())
+    own = make.clique("train-0-worker", labels={**MARKS, labels.POD_TEMPLATE_HASH: TEMPLATE})
+    assert outdated(own, [each], PRESENT) == ({each.name} if want else set())
 
 
 WHOLE = {**MARKS, labels.POD_CLIQUE: "train-0-worker", labels.POD_INDEX: "1"}
@@ -249,11 +251,11 @@ def test_a_pod_has_what_its_clique_has_from_the_set_and_nothing_that_others_put_
         labels={**labels.owned_by("train"), "tier": "gpu", "theirs": "x"},
         annotations={"note": "ours", "example.com/note": "theirs", labels.MIRRORED: record},
     )
-    pod = desired_pod(marked, NewPod(0, "p"))
+    pod = desired_pod(marked, NewPod(0, "p"), PRESENT)
     assert pod["metadata"]["labels"] == {
         **labels.owned_by("train"),
         "tier": "gpu",
         labels.POD_CLIQUE: "train-0-worker",
         labels.POD_INDEX: "0",
     }
-    assert pod["metadata"]["annotations"] == {"note": "ours"}
+    assert pod["metadata"]["annotations"] == {"note": "ours", labels.GANG_REVISION: PRESENT}

@@ -35,18 +35,21 @@ class Preemptions:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._preempted: dict[Key, _Preempted] = {}
+        #: The UIDs of pods that say so and still exist: each counts once.
+        self._noted: set[str] = set()
 
     def saw(self, old: Pod | None, new: Pod | None) -> None:
         """A pod changed; also of one that is gone by now the last state tells that it was preempted."""
         pod = new or old
         if pod is None or not (gang := pod.labels.get(labels.POD_GANG)):
             return
-        if not _says_so(pod):
-            return
-        if old is not None and new is not old and _says_so(old) and (new is None or _says_so(new)):
-            # Noted when it was first said.
-            return
-        self._note(Key(pod.namespace, gang))
+        said, noted = _says_so(pod), pod.uid in self._noted
+        if said and not noted:
+            self._note(Key(pod.namespace, gang))
+        if said and new is not None:
+            self._noted.add(pod.uid)
+        else:
+            self._noted.discard(pod.uid)
 
     def _note(self, gang: Key) -> None:
         now = self._clock.monotonic()
