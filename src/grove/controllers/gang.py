@@ -53,7 +53,7 @@ class GangReconciler:
         if seen is None:
             return DONE
         if not self.shell.scheduling.acts_on(seen.gang):
-            return await self.gates.of_another_process(seen, self.barrier)
+            return await self.gates.of_another_process(seen, self.partial, self.barrier)
         found = forward(self.shell.scheduling, seen)
         if any(isinstance(change, Apply) for change in found.changes) and not (
             await self.shell.liveness.confirmed(kinds.GANGS, seen.gang)
@@ -85,9 +85,12 @@ class GangReconciler:
         report = await self.report.tell(seen, found, told, written=written, barrier=self.barrier)
         if failure is not None:
             raise failure
-        wait = await self.partial.give_back(seen, found, self.barrier)
-        if restart is None and not held:
-            await self.gates.open(report.gang, seen, found.translation.manifests, self.barrier)
+        wait: Outcome = DONE
+        if not self.shell.scheduling.only:
+            # The process of one backend writes no pods: the operator does it for that one's gangs, too.
+            wait = await self.partial.give_back(seen, found, self.barrier)
+            if restart is None and not held:
+                await self.gates.open(report.gang, seen, found.translation.manifests, self.barrier)
         again = After(restart.seconds, "the gang is started anew") if restart and not begins else DONE
         return soonest(report.outcome, wait, again, held or DONE)
 

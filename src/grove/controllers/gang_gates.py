@@ -15,14 +15,15 @@ from grove.backends.base import Backend, Context, StartingOnce, offers
 from grove.backends.shape import progress
 from grove.controllers import events
 from grove.controllers.apply import Remembers, failures_text
-from grove.controllers.gang_view import Seen
+from grove.controllers.gang_view import Forward, Seen
 from grove.controllers.members import pods_of
+from grove.controllers.partial import PartialGangs
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError, Terminal, Waiting
 from grove.meta import Manifest, find_condition
 from grove.plan.changes import Change, JsonPatch
 from grove.plan.gates import Opening, gates_of, opening, releasable
-from grove.runtime.outcome import DONE, After, Outcome
+from grove.runtime.outcome import DONE, After, Outcome, soonest
 
 #: How often a gang that steps back looks whether it still must.
 ASK_SECONDS: Final = 2.0
@@ -60,11 +61,10 @@ class GangGates:
             self.shell.recorder.send(events.gates_stay_closed(gang, failures_text(applied.refusals)))
         applied.raise_failure()
 
-    async def of_another_process(self, seen: Seen, barrier: Remembers) -> Outcome:
-        """The gates of a gang whose objects and status another process writes."""
-        held = self.held(seen)
-        if seen.backend is None or held:
-            return held or DONE
+    async def of_another_process(self, seen: Seen, partial: PartialGangs, barrier: Remembers) -> Outcome:
+        """The gates and pods of a gang whose objects and status another process writes."""
+        if seen.backend is None:
+            return DONE
         try:
             translation = seen.backend.translate(seen.gang, seen.context)
         except (Terminal, Waiting):
@@ -73,8 +73,11 @@ class GangGates:
             raise
         except Exception as defect:
             raise BackendFailed(seen.backend.name, defect) from defect
-        await self.open(seen.gang, seen, translation.manifests, barrier)
-        return DONE
+        wait = await partial.give_back(seen, Forward(translation=translation), barrier)
+        held = self.held(seen)
+        if held is None:
+            await self.open(seen.gang, seen, translation.manifests, barrier)
+        return soonest(wait, held or DONE)
 
     def held(self, seen: Seen) -> After | None:
         """For how long a preempted gang steps back; None for a gang that need not."""
