@@ -53,7 +53,8 @@ async def show(minor: str, *, real: bool = False, force: bool = False) -> None:
     require_embedded()
     with stop_on_signals() as stop, tempfile.TemporaryDirectory(prefix="grove-demo-") as folder:
         kubeconfig = Path(folder) / "kubeconfig"
-        await unless_stopped(_show(_plane(minor, kubeconfig, real=real, force=force), minor), stop)
+        plane = _plane(minor, kubeconfig, real=real, force=force)
+        await unless_stopped(_show(plane, minor, real=real), stop)
 
 
 def _plane(minor: str, kubeconfig: Path, *, real: bool, force: bool) -> AbstractAsyncContextManager[Plane]:
@@ -65,7 +66,7 @@ def _plane(minor: str, kubeconfig: Path, *, real: bool, force: bool) -> Abstract
     return embedded_plane(options, kubeconfig)
 
 
-async def _show(plane: AbstractAsyncContextManager[Plane], minor: str) -> None:
+async def _show(plane: AbstractAsyncContextManager[Plane], minor: str, *, real: bool) -> None:
     async with contextlib.AsyncExitStack() as stack:
         stage = Stage()
         cluster = await stack.enter_async_context(plane)
@@ -74,7 +75,7 @@ async def _show(plane: AbstractAsyncContextManager[Plane], minor: str) -> None:
         audience = await stack.enter_async_context(connected(kubeconfig, None, manager="grove-demo"))
         await install_crds(audience.client)
         await stage.introduce(audience.client, cluster)
-        operator = await operator_for(operator_side, configuration())
+        operator = await operator_for(operator_side, configuration(real=real))
         stage.operator = await stack.enter_async_context(working(operator))
         await stage.until("the operator is ready", operator.manager.working.is_set)
         stage.backends = tuple(backend.name for backend in operator.scheduling.registry.enabled)
