@@ -139,8 +139,8 @@ KINDS: Final[tuple[Kind, ...]] = (
             _condition("Ready", conditions.READY),
             Column("Backend", f".metadata.labels.{_BACKEND}", "string"),
             _AGE,
-            # Last, because it is a sentence: why the gang is, or is not, placed.
-            _condition("Reason", conditions.SCHEDULED, "message"),
+            # Last, because it is a sentence: why the gang is, or is not, placed and ready.
+            Column("Reason", ".status.message", "string"),
             _condition("Initialized", conditions.INITIALIZED, priority=1),
             _condition("Guarantee", conditions.GANG_GUARANTEE, priority=1),
             Column("Score", ".status.placementScore", "number", priority=1),

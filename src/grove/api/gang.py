@@ -103,6 +103,9 @@ class PodGangStatus(View):
     """What became of the gang, and why."""
 
     phase: Annotated[str, says("Pending, Starting or Running.", required=True, default=PENDING)] = ""
+    message: Annotated[
+        str, says("What keeps the gang from being placed or ready, or that nothing does, in one sentence.")
+    ] = ""
     conditions: Annotated[tuple[Condition, ...], says("The gang's story; see the table of conditions.")] = ()
     placement_score: Annotated[
         float | None, says("How good the placement is, 1.0 being the best, where the scheduler says so.")

@@ -63,9 +63,20 @@ def desired_gang_status(gang: PodGang, facts: GangFacts, *, now: datetime) -> Ma
         phase = RUNNING if ready.is_true else STARTING
     return {
         "phase": phase,
+        "message": _dominant(updates),
         "placementScore": facts.placement_score,
         "conditions": merged(gang, updates, now=now, drop=[name for name in _OCCASIONAL if name not in told]),
     }
+
+
+def _dominant(updates: Sequence[Condition]) -> str:
+    """The sentence that answers "why is it not running": what comes first decides."""
+    said = {update.type: update for update in updates}
+    for name in (conditions.SCHEDULED, conditions.READY):
+        if name in said and not said[name].is_true:
+            return said[name].message
+    trouble = said.get(conditions.DEGRADED) or said.get(conditions.OWNERSHIP_CONFLICT)
+    return trouble.message if trouble is not None else said[conditions.SCHEDULED].message
 
 
 def counts(pods: Sequence[Pod]) -> tuple[dict[str, int], dict[str, int]]:

@@ -15,9 +15,11 @@ from grove.meta import Manifest, Resource
 from grove.testing.world import World
 
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_REVISION: Final = re.compile(r"(?<![a-z0-9])([a-z0-9]{10})(?![a-z0-9])")
 #: Fields whose value depends on when something happened or on what was drawn.
 _CHANCE: Final = re.compile(
     r"^(uid|resourceVersion|managedFields|generation|observedGeneration|lastTransitionTime)$|[tT]imestamp$"
+    r"|^grove\.io/incarnation$"
 )
 
 
@@ -25,9 +27,15 @@ async def portrait(world: World, scheduler_objects: tuple[Resource, ...] = ()) -
     """Everything that Grove is responsible for: pods by hostname, without times, UIDs and node names."""
     pods = await world.pods()
     hosts = {each["metadata"]["name"]: str(each["spec"].get("hostname")) for each in pods}
-    seen: Manifest = {"pods": sorted(map(_pod, pods), key=lambda pod: str(pod["host"]))}
+    # How often a gang was started until it stood is chance too.
+    starts = {
+        revision: "<revision>"
+        for each in pods
+        if (revision := (each["metadata"].get("annotations") or {}).get(labels.GANG_REVISION))
+    }
+    seen: Manifest = {"pods": sorted((_pod(pod, starts) for pod in pods), key=lambda pod: str(pod["host"]))}
     for resource in (kinds.CLIQUESETS, kinds.CLIQUES, kinds.GANGS, kinds.SERVICES, *scheduler_objects):
-        items = [_object(each, hosts) for each in await world.all(resource)]
+        items = [_object(each, {**hosts, **starts}) for each in await world.all(resource)]
         if resource in scheduler_objects:
             # What a scheduler wrote on the way there is its own, and Volcano never takes any of it back.
             items = [{name: part for name, part in item.items() if name != "status"} for item in items]
@@ -35,7 +43,7 @@ async def portrait(world: World, scheduler_objects: tuple[Resource, ...] = ()) -
     return seen
 
 
-def _pod(pod: Manifest) -> Manifest:
+def _pod(pod: Manifest, starts: dict[str, str]) -> Manifest:
     spec, metadata = pod["spec"], pod["metadata"]
     return {
         "host": spec.get("hostname"),
@@ -43,7 +51,7 @@ def _pod(pod: Manifest) -> Manifest:
         "gates": [gate["name"] for gate in spec.get("schedulingGates") or ()],
         "phase": pod["status"].get("phase"),
         "going": "deletionTimestamp" in metadata,
-        "labels": metadata["labels"],
+        "labels": _cleaned(metadata["labels"], starts),
     }
 
 
@@ -60,14 +68,21 @@ def _cleaned(value: Any, hosts: dict[str, str]) -> Any:
         cleaned = [_cleaned(item, hosts) for item in value]
         return sorted(cleaned, key=str) if value and _unordered(value) else cleaned
     if isinstance(value, str):
-        return hosts.get(value) or _UID.sub("<uid>", value)
+        return hosts.get(value) or _UID.sub("<uid>", _without_revision(value, hosts))
     return value
+
+
+def _without_revision(text: str, known: dict[str, str]) -> str:
+    """A name that ends in the revision of a gang, or a text that lists such names."""
+    return _REVISION.sub(lambda found: known.get(found[1], found[1]), text)
 
 
 def _unordered(items: list[Manifest]) -> bool:
     """Lists in which order means nothing: conditions, and references sorted by a name that chance made."""
     first = items[0]
-    return isinstance(first, dict) and ("lastTransitionTime" in first or set(first) == {"namespace", "name"})
+    return isinstance(first, dict) and (
+        "lastTransitionTime" in first or set(first) - {"uid"} == {"namespace", "name"}
+    )
 
 
 @dataclass
