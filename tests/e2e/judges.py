@@ -29,8 +29,6 @@ class Judge:
     objects: tuple[Resource, ...]
     #: How many levels of required topology it honours at once: of the gang, and of roles within it.
     packs: int = 0
-    #: Whether pods beyond the minimum wait until the gang is placed.
-    holds_extras: bool = True
     #: Whether it says which resource is short when the whole cluster has too little of it.
     names_resources: bool = True
     #: Whether its objects name the priority class.
@@ -79,10 +77,8 @@ def _other(name: str, *objects: Resource, **promises: object) -> Judge:
 
 _NATIVE: Final = "scheduling.k8s.io"
 _ALL: Final = (
-    Judge(
-        "1.35", "1.35", (resource(_NATIVE, "v1alpha1", "Workload"),), prioritizes=False, holds_extras=False
-    ),
-    Judge("1.36", "1.36", (resource(_NATIVE, "v1alpha2", "PodGroup"),), packs=1, holds_extras=False),
+    Judge("1.35", "1.35", (resource(_NATIVE, "v1alpha1", "Workload"),), prioritizes=False),
+    Judge("1.36", "1.36", (resource(_NATIVE, "v1alpha2", "PodGroup"),), packs=1),
     Judge(
         "1.37",
         "1.37",

@@ -92,13 +92,8 @@ async def the_wrong_mix_is_no_quorum(scene: Scene) -> Outcome:
     leader = role("leader", 1, gpus=4, pod={"nodeSelector": {"kubernetes.io/hostname": "small"}})
     await scene.apply(train(role("worker", 3, minAvailable=1), leader))
     await scene.until_waiting("train-0")
-    if not scene.judge.holds_extras:
-        # What is beyond the minimum is not in its gang: it runs, and the gang says that it might.
-        assert scene.condition(kinds.GANGS, "train-0", "TranslationLoss")["status"] == "True"
-        await scene.until(lambda: scene.bound() == 2, "the workers beyond the minimum run")
-        await scene.until_waiting("train-0")
     before = outcome(scene, train_0=4)
-    assert scene.bound() == (0 if scene.judge.holds_extras else 2)
+    assert scene.bound() == 0
     await scene.node("small", gpus=4)
     await scene.until_running("train-0", 4)
     return {"short": before["train-0"], "after a node for the leader": outcome(scene, train_0=4)["train-0"]}
@@ -229,9 +224,6 @@ async def a_clique_is_scaled(scene: Scene) -> Outcome:
 
 async def pods_beyond_the_minimum_do_not_hold_up_the_gang(scene: Scene) -> Outcome:
     """Room for the minimum and not for all: the gang runs, and the rest follows when there is room."""
-    if not scene.judge.holds_extras:
-        # The one pod more may take the room of the gang: nobody can say how that ends.
-        return {"minimum": "not promised"}
     await scene.nodes(3)
     await scene.apply(train(role("worker", 3, minAvailable=2), role("leader", 1)))
     await scene.until(lambda: scene.phase("train-0") == "Running", "the gang runs with its minimum")

@@ -8,6 +8,7 @@ from tests.scenarios.stories import (
     STAGES,
     History,
     Stage,
+    base_name,
     condition_of,
     rack_binding,
     scheduler_objects,
@@ -72,7 +73,9 @@ def test_what_a_gang_no_longer_asks_for_is_taken_off_its_scheduler_object() -> N
         after = await only_object(world)
         assert "topologyConstraint" not in after["spec"]
         assert "priorityClassName" not in after["spec"]
-        assert uid_of(after) == uid_of(before)
+        # Nothing of the gang is placed: it starts anew under another name, and the object of before goes.
+        assert base_name(after) == base_name(before) == "pg-solo"
+        assert after["metadata"]["name"] != before["metadata"]["name"]
 
     run_world(story, KAI.options)
 

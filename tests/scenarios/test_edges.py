@@ -65,7 +65,7 @@ def test_a_clique_scaled_to_none_and_back_runs_again(stage: Stage) -> None:
         async def three_run() -> bool:
             return [pod["status"].get("phase") for pod in await world.pods()] == ["Running"] * 3
 
-        await world.until(three_run)
+        await world.until(three_run, "the role that slept runs again")
         await until_running(world, "train-0")
 
     run_world(story, stage.options)

@@ -1,10 +1,12 @@
 """`grove render` shows what the operator does: rendered objects and those of a running world agree."""
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import yaml
-from tests.scenarios.stories import STAGES, Stage, until_running
+from tests.scenarios.stories import STAGES, Stage, revision_of, until_running
 
 from grove.api import labels
 from grove.backends.registry import BUILT_INS
@@ -35,22 +37,31 @@ def rendered(case: Path) -> list[Manifest]:
     return list(render_set(judge_manifest(cliqueset, bindings, on)).objects)
 
 
+def named(objects: Iterable[Manifest]) -> dict[tuple[str, str], Manifest]:
+    """Objects by kind and name; revisions, which depend on UIDs, are replaced by the gang that has them."""
+    found = list(objects)
+    pods = [each for each in found if each["kind"] == "Pod"]
+    text = json.dumps(found)
+    for revision, gang in {(revision_of(pod), pod["metadata"]["labels"][labels.POD_GANG]) for pod in pods}:
+        text = text.replace(revision, f"<{gang}>")
+    return {identity(each): each for each in json.loads(text)}
+
+
 def identity(obj: Manifest) -> tuple[str, str]:
-    """Kind and name; where the name has a UID in it, what takes its place."""
-    marks = obj["metadata"].get("labels") or {}
+    """Kind and name; a pod's name depends on UIDs, its hostname does not."""
     if obj["kind"] == "Pod":
         return "Pod", str(obj["spec"]["hostname"])
-    if obj["metadata"]["name"].startswith("pg-"):
-        return str(obj["kind"]), f"of {marks[labels.POD_GANG]}"
     return str(obj["kind"]), str(obj["metadata"]["name"])
 
 
 def comparable(obj: Manifest) -> Manifest:
-    """A rendered object without names that are made of UIDs, and without defaults that a webhook would fill in."""
-    metadata = {key: value for key, value in obj["metadata"].items() if key != "name"}
-    skipped = {"podReferences", "pod-group-name", "yunikorn.apache.org/app-id", "uid"}
+    """A rendered object without what is made of UIDs, and without defaults that a webhook would fill in."""
+    skipped = {"podReferences", "uid"}
     if obj["kind"] == "PodClique":
         skipped |= {"restartPolicy", "terminationGracePeriodSeconds"}
+    metadata = {**obj["metadata"]}
+    if obj["kind"] == "Pod":
+        del metadata["name"]
     found = _without({**obj, "metadata": metadata}, skipped)
     assert isinstance(found, dict)
     return found
@@ -87,7 +98,7 @@ def resource_of(obj: Manifest) -> Resource:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_operator_makes_what_was_rendered(case: Path) -> None:
-    want = {identity(each): each for each in rendered(case)}
+    want = named(rendered(case))
     gates = {name: each["spec"].pop("schedulingGates") for name, each in want.items() if name[0] == "Pod"}
 
     async def story(world: World) -> None:
@@ -111,9 +122,8 @@ def test_the_operator_makes_what_was_rendered(case: Path) -> None:
         await world.apply(urgent, *needed, *documents_of(case))
         await until_running(world, "train-0")
         await world.settle()
-        have: dict[tuple[str, str], Manifest] = {}
-        for each in {resource_of(obj) for obj in want.values()}:
-            have |= {identity(found): found for found in await world.all(each)}
+        served = {resource_of(obj) for obj in want.values()}
+        have = named([found for each in served for found in await world.all(each)])
         assert have.keys() == want.keys()
         for name, obj in want.items():
             assert lacking(comparable(obj), have[name], "/".join(name)) == []
