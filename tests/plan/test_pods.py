@@ -114,7 +114,8 @@ def made(revision: str, template: str = TEMPLATE, **fields: object) -> Pod:
     """A pod that waits unless `fields` say otherwise, of this start of its gang and from this template."""
     annotations = {labels.GANG_REVISION: revision} if revision else {}
     marks = {labels.POD_TEMPLATE_HASH: template} if template else {}
-    return pod(0, annotations=annotations, labels=marks, **fields)
+    given: dict[str, object] = {"annotations": annotations, "labels": marks, **fields}
+    return pod(0, 0, **given)
 
 
 OUTDATED = {
