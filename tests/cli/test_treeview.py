@@ -54,7 +54,7 @@ def world(the_gang: PodGang, *pods: Manifest) -> World:
     podgroup: Manifest = {
         "apiVersion": "scheduling.k8s.io/v1alpha2",
         "kind": "PodGroup",
-        "metadata": {"name": "train-0-m2", "ownerReferences": [{"uid": the_gang.uid}]},
+        "metadata": {"name": "train-0-2w3e4r5t6z", "ownerReferences": [{"uid": the_gang.uid}]},
     }
     foreign: Manifest = {
         "apiVersion": "scheduling.k8s.io/v1alpha2",
@@ -80,7 +80,7 @@ def test_a_running_gang_is_drawn_with_its_objects_cliques_and_nodes() -> None:
         [
             "PodCliqueSet default/train  0 of 1 available  0 of 1 gangs placed",
             "└─ PodGang train-0  Running  2 of 2 pods placed  2 ready  needs 2  backend default",
-            "   ├─ PodGroup train-0-m2  scheduling.k8s.io/v1alpha2",
+            "   ├─ PodGroup train-0-2w3e4r5t6z  scheduling.k8s.io/v1alpha2",
             "   └─ PodClique train-0-worker  2 of 2 ready",
             "      ├─ Pod a  Running  on n1",
             "      └─ Pod b  Running  on n2",
