@@ -272,9 +272,31 @@ def test_a_role_that_sleeps_or_wakes_up_does_so_though_the_scheduler_cannot_be_t
         assert [each["minReplicas"] for each in desired["spec"]["podgroups"]] == want
 
 
+@pytest.mark.parametrize("had", [True, False], ids=["a level that it had", "a level that is new"])
+def test_roles_in_another_order_are_compared_with_their_own(had: bool) -> None:
+    """A gang lists its podgroups as the set did when it was made."""
+    before = placed_gang(role_required=RACK if had else "")
+    desired = wanted_gang(role="rack")
+    desired["spec"]["podgroups"].reverse()
+    moved = ROLE_FIELD.replace("[1]", "[0]")
+    assert differing_fields(desired, before, ()) == ([] if had else [moved])
+    held_edits(desired, before, ())
+    assert differing_fields(desired, before, ()) == []
+    levels = {
+        each["name"]: ((each["topologyConstraint"] or {}).get("packConstraint") or {}).get("required")
+        for each in desired["spec"]["podgroups"]
+    }
+    assert levels == {"t-0-leader": None, "t-0-worker": RACK if had else None}
+
+
+def reordered(desired: Manifest) -> Manifest:
+    return {**desired, "spec": {**desired["spec"], "podgroups": desired["spec"]["podgroups"][::-1]}}
+
+
 AS_PLACED = {
     "what the set wants is what the pods on nodes were made for": (wanted_gang(priority="low"), True),
     "the set was edited since": (wanted_gang(priority="high"), False),
+    "the set lists its roles in another order": (reordered(wanted_gang(priority="low")), True),
     "another minimum": (wanted_gang(priority="low", minima={"worker": 2}), False),
     "another level of the gang": (wanted_gang(priority="low", required="rack"), False),
     "another level of a role": (wanted_gang(priority="low", role="rack"), False),
