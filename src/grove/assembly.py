@@ -147,7 +147,7 @@ async def assemble(
         clock,
     )
     foreign = ForeignGangs(shell, client)
-    contests, trials = Contests(client, clock), Trials(client, clock)
+    contests, trials = Contests(client, clock), Trials(client, clock, applier.slots)
     controllers = _controllers(shell, foreign, contests, trials, configuration, metrics, rng, only)
     _forget_the_gone(shell, foreign)
     wakeups.connect(cache, scheduling, dict(controllers), applier.echoes)

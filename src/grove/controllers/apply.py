@@ -122,7 +122,7 @@ class Applier:
     def __init__(self, client: Client, *, in_flight: int = IN_FLIGHT) -> None:
         self._client = client
         self.echoes = Echoes()
-        self._slots = Slots(in_flight, least=LEAST_SHARE)
+        self.slots = Slots(in_flight, least=LEAST_SHARE)
         #: Changes asked for and not yet answered, statuses aside: how busy we are with making progress.
         self.pending = 0
         #: Called when that falls below `BUSY`.
@@ -173,7 +173,7 @@ class Applier:
     async def _progress(self, change: Change) -> Written | Object | None:
         self.pending += 1
         try:
-            async with self._slots.of(_key_of(change).namespace):
+            async with self.slots.of(_key_of(change).namespace):
                 return await self._carry_out(change)
         finally:
             self.pending -= 1
@@ -184,7 +184,7 @@ class Applier:
         version = ""
         self.echoes.writing(change.resource, change.key)
         try:
-            async with self._slots.of(change.key.namespace):
+            async with self.slots.of(change.key.namespace):
                 written = await self._carry_out(change)
             version = written.metadata.resource_version if written is not None else ""
             return written

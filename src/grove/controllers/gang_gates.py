@@ -53,6 +53,9 @@ class GangGates:
                 placed=progress(gang, seen.members).complete,
             ),
         )
+        # A write of this look has shown that the gang exists; without one the cache may show what is gone.
+        if free and gang is seen.gang and not await self.shell.liveness.exists(kinds.GANGS, gang):
+            return
         changes = [self._change(pod, gang, seen.backend, seen.context) for pod in free]
         applied = await self.shell.applier.apply(changes, barrier=barrier, key=gang.key)
         if applied.done:

@@ -39,7 +39,9 @@ def forward(scheduling: Scheduling, seen: Seen) -> Forward:
         log.exception("scheduler backend failed", extra={"backend": seen.backend.name})
         return Forward(failure=BackendFailed(seen.backend.name, defect))
     plan = _Objects(scheduling, seen, seen.backend)
-    initialized = is_initialized(seen.gang)
+    # A gang that the cache shows as it was before has told it by the gates that are open.
+    opened = any(pod.active and not pod.spec.scheduling_gates for pod in seen.members)
+    initialized = is_initialized(seen.gang) or opened
     for manifest in translation.manifests:
         there = scheduling.object(manifest)
         standing = recall.standing(seen.backend, manifest, there, recalled, initialized=initialized)

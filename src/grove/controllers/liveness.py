@@ -23,6 +23,10 @@ class Liveness:
         if self._begun.get(entry) != item.uid:
             self._begun[entry] = item.uid
             return True
+        return await self.exists(resource, item)
+
+    async def exists(self, resource: Resource, item: Object) -> bool:
+        """Whether the API server has the object that the cache shows."""
         try:
             there = await self._client.get(resource, item.key, type=Object)
         except NotFound:

@@ -96,7 +96,9 @@ class Reporter:
         )
         applied = await self._applier.apply([change], barrier=barrier, key=about.key)
         applied.raise_failure()
-        return Reported(True, DONE, _version(applied, resource, about.key))
+        # Nothing was written of an object that is gone by now.
+        version = _version(applied, resource, about.key)
+        return Reported(bool(version), DONE, version)
 
     def forget(self, resource: Resource, key: Key) -> None:
         """Nothing more will be said about this object."""

@@ -21,6 +21,7 @@ from grove.kube.client import Client
 from grove.meta import Key, find_condition
 from grove.plan.hashing import generation_hash, template_hash
 from grove.runtime.clock import Clock
+from grove.runtime.slots import Slots
 
 log = logging.getLogger(__name__)
 
@@ -56,9 +57,11 @@ class _Known:
 class Trials:
     """The templates that were tried, by set."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Client, clock: Clock, slots: Slots) -> None:
         self._client = client
         self._clock = clock
+        #: Shared with what is written: a set in one namespace must not keep another's from being tried.
+        self._slots = slots
         self._known: dict[Key, _Known] = {}
 
     def forget(self, key: Key) -> None:
@@ -109,7 +112,8 @@ class Trials:
 
     async def _one(self, trial: Trial) -> Refusal | None:
         try:
-            await self._client.create(kinds.PODS, trial.pod, dry_run=True, strict=True)
+            async with self._slots.of(trial.cliqueset.namespace):
+                await self._client.create(kinds.PODS, trial.pod, dry_run=True, strict=True)
         except _OUTAGES as failure:
             if "webhook" not in str(failure):
                 raise
