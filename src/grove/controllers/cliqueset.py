@@ -78,8 +78,14 @@ class CliqueSetReconciler:
             await self.shell.liveness.confirmed(kinds.CLIQUESETS, seen.cliqueset)
         ):
             return DONE
-        sifted = await self.contests.sift(key, plan.changes)
-        applied = await self.shell.applier.apply(sifted.changes, barrier=self.barrier, key=key)
+        changes = [change for change in plan.changes if not self._is_opening(change)]
+        doomed = {each.key for each in changes if isinstance(each, Delete) and each.resource == kinds.GANGS}
+        self.shell.deleting.update(doomed)
+        try:
+            sifted = await self.contests.sift(key, changes)
+            applied = await self.shell.applier.apply(sifted.changes, barrier=self.barrier, key=key)
+        finally:
+            self.shell.deleting.difference_update(doomed)
         self.contests.put_back(key, applied.done)
         lately = plan.more and not applied.failures and self._said_lately(key)
         outcome = DONE if lately else await self.report(seen, judgement, applied)
@@ -90,9 +96,16 @@ class CliqueSetReconciler:
             After(0.0, "more children are to be created") if plan.more else DONE,
             After(AGAIN_SECONDS, "a template names what does not exist yet") if again else DONE,
             After(LEAVE_SECONDS, "gangs move") if self.leaving(seen, judgement) else DONE,
+            After(LEAVE_SECONDS, "gates are being opened") if len(changes) < len(plan.changes) else DONE,
             After(sifted.wait, "somebody else insists on a field") if sifted.wait is not None else DONE,
             After(FORGET_SECONDS, "a field was contested") if self.contests.notices(key) else DONE,
         )
+
+    def _is_opening(self, change: Change) -> bool:
+        """Whether a gang would be deleted while its gates are being opened: a pod would start without it."""
+        if not isinstance(change, Delete) or change.resource != kinds.GANGS:
+            return False
+        return change.key in self.shell.opening
 
     def observe(self, key: Key) -> Observed | None:
         cache = self.shell.cache

@@ -53,11 +53,17 @@ class GangGates:
                 placed=progress(gang, seen.members).complete,
             ),
         )
-        # A write of this look has shown that the gang exists; without one the cache may show what is gone.
-        if free and gang is seen.gang and not await self.shell.liveness.exists(kinds.GANGS, gang):
+        if not free or gang.key in self.shell.deleting:
             return
         changes = [self._change(pod, gang, seen.backend, seen.context) for pod in free]
-        applied = await self.shell.applier.apply(changes, barrier=barrier, key=gang.key)
+        self.shell.opening.add(gang.key)
+        try:
+            # A write of this look shows that the gang exists; without one the cache may show what is gone.
+            if gang is seen.gang and not await self.shell.liveness.exists(kinds.GANGS, gang):
+                return
+            applied = await self.shell.applier.apply(changes, barrier=barrier, key=gang.key)
+        finally:
+            self.shell.opening.discard(gang.key)
         if applied.done:
             self.shell.story.gates_opened(gang, self.shell.clock.now())
         if applied.refusals:

@@ -1,6 +1,6 @@
 """What every controller works with, in one value."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from grove.controllers.apply import Applier
 from grove.controllers.liveness import Liveness
@@ -9,6 +9,7 @@ from grove.controllers.report import Reporter
 from grove.controllers.scheduling import Scheduling
 from grove.controllers.story import Story
 from grove.controllers.vanished import Vanished
+from grove.meta import Key
 from grove.runtime.cache import Cache
 from grove.runtime.clock import Clock
 from grove.runtime.events import Recorder
@@ -31,3 +32,6 @@ class Shell:
     preemptions: Preemptions
     vanished: Vanished
     clock: Clock
+    #: Gangs whose gates are being opened, and gangs that are being deleted: never both at the same time.
+    opening: set[Key] = field(default_factory=set)
+    deleting: set[Key] = field(default_factory=set)
