@@ -36,7 +36,7 @@ from grove.kube.limiter import Limiter
 from grove.kube.transport import HttpTransport
 from grove.meta import Key, Manifest, Resource, resource
 from grove.real import Options, RealControlPlane
-from grove.real.versions import APISERVER, CONTROLLER_MANAGER
+from grove.real.versions import APISERVER
 
 CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
 ACCOUNTS: Final = resource("", "v1", "ServiceAccount")
@@ -97,6 +97,7 @@ class RealWorld:
             options or Options(),
             minor=judge.minor,
             third_party=judge.third_party,
+            kinds=definitions(),
             arguments=arguments,
             say=lambda _: None,
         )
@@ -133,13 +134,9 @@ class RealWorld:
         return Client(transport, limiter=Limiter.off(), field_manager="kubectl-edit")
 
     async def _prepare(self) -> None:
-        """Our CRDs, which a real API server must accept and establish; then the shipped permissions."""
-        for crd in definitions():
-            await self.admin.apply(CRDS, crd, field_manager="kubectl")
+        """Our CRDs, which a real API server must have established; then the shipped permissions."""
         for crd in definitions():
             await wait_for(self.admin, CRDS, Key("", crd["metadata"]["name"]), _established)
-        # Its garbage collector would look for new kinds after half a minute only.
-        await self.control.restart(CONTROLLER_MANAGER)
         for name in ("namespace.yaml", "rbac.yaml"):
             for manifest in yaml.safe_load_all((DEPLOY / name).read_text(encoding="utf-8")):
                 await self.create(manifest)

@@ -75,6 +75,15 @@ def test_koordinator_knows_gangs_and_topology_and_does_not_spin() -> None:
     assert "queueSort" not in profile["plugins"]
 
 
+def test_koordinator_counts_quotas() -> None:
+    made = launched("koordinator")
+    assert [each["metadata"]["name"] for each in made.kinds] == ["elasticquotas.scheduling.sigs.k8s.io"]
+    [config] = [json.loads(text) for text in made.files.values()]
+    plugins = config["profiles"][0]["plugins"]
+    for point in ("preFilter", "reserve"):
+        assert {"name": "ElasticQuota"} in plugins[point]["enabled"]
+
+
 def test_yunikorn_puts_pods_into_the_queue_that_they_name() -> None:
     namespace, settings = launched("yunikorn").objects
     assert settings["metadata"]["namespace"] == namespace["metadata"]["name"]

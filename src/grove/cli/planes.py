@@ -105,7 +105,9 @@ async def embedded_plane(options: "ClusterOptions", kubeconfig: Path) -> AsyncIt
 @contextlib.asynccontextmanager
 async def real_plane(request: RealRequest, kubeconfig: Path) -> AsyncIterator[Plane]:
     """Kubernetes' own programs, with simulated nodes; raises what keeps them from starting or running."""
+    from grove.api.crd import definitions
     from grove.cli.playing import playing
+    from grove.embedded.actors.schedulers import kai_install
     from grove.embedded.remote import RemoteClient, address_from
     from grove.real import Options, RealControlPlane
 
@@ -113,6 +115,7 @@ async def real_plane(request: RealRequest, kubeconfig: Path) -> AsyncIterator[Pl
     options = Options(
         minor=request.minor,
         third_party=request.scheduler,
+        kinds=(*definitions(), *(kai_install.definitions() if request.kai else ())),
         port=request.port,
         directory=request.data_dir,
         keep=request.data_dir is not None,

@@ -19,12 +19,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from grove.meta import Manifest
 from grove.real import kubeconfig
 from grove.real.certificates import LOOPBACK, Authority, write_private
 from grove.real.commands import Commands, Files, Ports
 from grove.real.component import Component, first_unexpected_end
 from grove.real.failure import ComponentFailed, RealFailure
-from grove.real.furnishing import furnish
+from grove.real.furnishing import definitions_in, furnish
 from grove.real.keys import ADMIN, ADMIN_GROUP, write_keys
 from grove.real.options import Options
 from grove.real.place import Place
@@ -194,16 +195,24 @@ class RealControlPlane:
             await self._components[name].start()
             await self._ready(name)
             self._say(f"  {name}: ready after {time.monotonic() - begin:.1f} s")
-        if self.third_party is not None and self._launch is not None:
-            # Before the controller manager: its garbage collector is slow to notice new kinds.
-            definitions = self.options.locator.definitions(self.third_party)
-            await furnish(self._wires["admin"], self.url, definitions, self._launch.objects)
+        await self._furnish()
         others = [name for name in self._components if name not in (ETCD, APISERVER)]
         for name in others:
             await self._components[name].start()
         for name in others:
             await self._ready(name)
             self._say(f"  {name}: ready after {time.monotonic() - begin:.1f} s")
+
+    async def _furnish(self) -> None:
+        """Before the controller manager starts: its garbage collector is slow to notice new kinds."""
+        kinds, objects = list(self.options.kinds), list[Manifest]()
+        if self.third_party is not None and self._launch is not None:
+            kinds += [
+                *definitions_in(self.options.locator.definitions(self.third_party)),
+                *self._launch.kinds,
+            ]
+            objects += self._launch.objects
+        await furnish(self._wires["admin"], self.url, kinds, objects)
 
     def _prepare(self, commands: Commands) -> None:
         """Puts down the components, how to ask each whether it is ready, and with whose certificate."""

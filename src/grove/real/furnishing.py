@@ -19,14 +19,18 @@ _LOOKS: Final = 200
 _LOOK_AGAIN_SECONDS: Final = 0.05
 
 
-async def furnish(wire: Wire, url: str, definitions: Iterable[Path], objects: Sequence[Manifest]) -> None:
-    """Returns when the kinds are served and the objects are there; what was there already stays as it is."""
-    kinds = [
+def definitions_in(paths: Iterable[Path]) -> list[Manifest]:
+    """The CustomResourceDefinitions of files."""
+    return [
         document
-        for path in definitions
+        for path in paths
         for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))
         if document
     ]
+
+
+async def furnish(wire: Wire, url: str, kinds: Sequence[Manifest], objects: Sequence[Manifest]) -> None:
+    """Returns when the kinds are served and the objects are there; what was there already stays as it is."""
     for kind in kinds:
         await wire.create(f"{url}{CRDS.path()}", kind)
     for kind in kinds:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grove.meta import Manifest
 from grove.real.binaries import Locator
 from grove.real.progress import say
 
@@ -21,6 +22,9 @@ class Options:
     third_party: str = ""
     #: Without it nothing is collected, no namespace ends, and no PodGroup loses its finalizer.
     controller_manager: bool = True
+    #: CustomResourceDefinitions that are served before the controller manager starts: of those that come
+    #: later its garbage collector learns after half a minute.
+    kinds: Sequence[Manifest] = ()
     #: Where the API server listens on the loopback; 0 for any free port.
     port: int = 0
     #: Where the control plane keeps its files; a temporary folder unless given.

@@ -69,6 +69,43 @@ KOORDINATOR_TOPOLOGY: Final[Manifest] = {
         ]
     },
 }
+_AMOUNTS: Final[Manifest] = {
+    "type": "object",
+    "additionalProperties": {"x-kubernetes-int-or-string": True},
+}
+#: The kind of Koordinator's quotas, with the fields that its scheduler reads.
+KOORDINATOR_QUOTAS: Final[Manifest] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "elasticquotas.scheduling.sigs.k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, for a local control plane"},
+    },
+    "spec": {
+        "group": "scheduling.sigs.k8s.io",
+        "scope": "Namespaced",
+        "names": {"kind": "ElasticQuota", "listKind": "ElasticQuotaList", "plural": "elasticquotas"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {"type": "object", "properties": {"min": _AMOUNTS, "max": _AMOUNTS}},
+                            "status": {"type": "object", "properties": {"used": _AMOUNTS}},
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+#: Where Koordinator keeps the quotas of pods that name none.
+KOORDINATOR_SYSTEM: Final = "koordinator-system"
 #: A queue that the pods name is made when it is missing; pods that name none go to that of their namespace.
 YUNIKORN_QUEUES: Final = """partitions:
 - name: default
@@ -84,6 +121,7 @@ YUNIKORN_QUEUES: Final = """partitions:
 """
 #: Where Koordinator's gang plugin takes part; it must not sort the queue.
 _COSCHEDULING: Final = ("preEnqueue", "preFilter", "preScore", "reserve", "permit", "postBind")
+_QUOTA_POINTS: Final = ("preFilter", "reserve")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +160,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What makes a scheduler run: files first, then objects, then the programs in their order."""
+    """What makes a scheduler run: files first, then kinds and objects, then the programs in their order."""
 
     parts: Sequence[Part]
     objects: Sequence[Manifest] = ()
     files: Mapping[Path, str] = field(default_factory=dict)
+    #: CustomResourceDefinitions beside those that come with the programs.
+    kinds: Sequence[Manifest] = ()
 
 
 def launch(name: str, site: Site) -> Launch:
@@ -245,14 +285,18 @@ def _koordinator(site: Site) -> Launch:
     )
     # It has no /readyz.
     part = Part(KOORD_SCHEDULER, command, Probe(f"https://{LOOPBACK}:{secure}/healthz"))
-    return Launch(
-        (part,), (KOORDINATOR_TOPOLOGY,), files={config: json.dumps(_koordinator_config(site), indent=2)}
-    )
+    objects = (_object("v1", "Namespace", KOORDINATOR_SYSTEM), KOORDINATOR_TOPOLOGY)
+    files = {config: json.dumps(_koordinator_config(site), indent=2)}
+    return Launch((part,), objects, files, kinds=(KOORDINATOR_QUOTAS,))
 
 
 def _koordinator_config(site: Site) -> Manifest:
     gang: Manifest = {"name": "Coscheduling"}
-    plugins: Manifest = {point: {"enabled": [gang]} for point in _COSCHEDULING}
+    # It counts what pods use of their quotas; it does not evict for them, which Grove would take for losses.
+    quota: Manifest = {"name": "ElasticQuota"}
+    plugins: Manifest = {
+        point: {"enabled": [gang, quota] if point in _QUOTA_POINTS else [gang]} for point in _COSCHEDULING
+    }
     plugins["score"] = {"enabled": [{**gang, "weight": 1}]}
     plugins["preBind"] = {"enabled": [gang, {"name": "DefaultPreBind"}]}
     plugins["postFilter"] = {"disabled": [{"name": "*"}], "enabled": [gang, {"name": "DefaultPreemption"}]}
