@@ -258,6 +258,13 @@ def test_a_quota_that_does_not_exist_is_waited_for_because_koordinator_would_tak
     assert minima(PAIR, there) == minima(PAIR, named) == [1, 3]
 
 
+def test_a_named_quota_waits_where_elastic_quotas_are_not_served() -> None:
+    bare = Cluster(served={"scheduling.sigs.k8s.io/v1alpha1": frozenset({"podgroups"})})
+    with pytest.raises(Waiting, match=r"does not serve elasticquotas.* would ignore the quota research"):
+        BACKEND.translate(PAIR, replace(OPEN, cluster=bare, config={"quota": "research"}))
+    assert minima(PAIR, replace(OPEN, cluster=bare)) == [1, 3]
+
+
 def test_quotas_of_roles_are_looked_for_too() -> None:
     cliqueset = make.cliqueset(cliques=[make.template("a", labels={QUOTA: "x"}), make.template("b")])
     context = replace(OPEN, cliqueset=cliqueset, observed={QUOTAS: ()})

@@ -2,7 +2,8 @@
 
 The quota is a label of each pod, so roles of one gang may differ: the role's own word wins over that of the
 gang (which mirrors its set), that over the set's, and that over the profile's. Without any, Koordinator takes
-its default quota. Koordinator silently does so too for a quota that does not exist; Grove waits instead.
+its default quota. Koordinator silently does so too for a quota that does not exist, and without the kind it
+counts none at all; Grove waits instead.
 """
 
 import re
@@ -30,12 +31,17 @@ def quota_of(pod: Manifest, gang: PodGang, context: Context, settings: Settings)
 
 
 def await_quotas(gang: PodGang, context: Context, settings: Settings) -> None:
-    """Raises Waiting when a quota that the gang's pods name is known not to exist."""
+    """Raises Waiting when a quota that the gang's pods name is known not to exist, or cannot."""
+    named = {*_named_by_roles(context.cliqueset), _shared(gang, context, settings)} - {""}
+    if named and not context.cluster.serves(QUOTAS):
+        raise Waiting(
+            f"the cluster does not serve {QUOTAS} in {QUOTAS.api_version}, so Koordinator would ignore the "
+            f"quota {', '.join(sorted(named))}; install Koordinator's ElasticQuota or remove {QUOTA}"
+        )
     known = context.observed.get(QUOTAS)
     if known is None:
         return
-    named = set(_named_by_roles(context.cliqueset)) | {_shared(gang, context, settings)}
-    missing = sorted(named - {"", *(str((each.get("metadata") or {}).get("name")) for each in known)})
+    missing = sorted(named - {*(str((each.get("metadata") or {}).get("name")) for each in known)})
     if missing:
         raise Waiting(
             f"ElasticQuota {', '.join(missing)} does not exist in any namespace, and Koordinator would count "
