@@ -1,7 +1,7 @@
 """KAI's verdict, in the words that the real scheduler was heard to use."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from tests.backends import clusters
@@ -10,6 +10,7 @@ from tests.backends.clusters import on
 from grove.api.pod import Pod
 from grove.backends.base import Reading, Verdict
 from grove.backends.kai import KaiBackend
+from grove.backends.kai_queue import QUEUE, QUEUES
 from grove.meta import Manifest
 from grove.testing import make
 
@@ -144,3 +145,25 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_reading(case: Case) -> None:
     assert KaiBackend().read(GANG, case.objects, case.pods, on(clusters.KAI_012)) == case.want
+
+
+def test_a_queue_that_does_not_exist_is_named_because_kai_says_nothing() -> None:
+    gang = make.gang("g", {"leader": 2, "worker": 2}, annotations={QUEUE: "nope"})
+    known = replace(on(clusters.KAI_012), observed={QUEUES: ({"metadata": {"name": "default-queue"}},)})
+    assert KaiBackend().read(gang, (), pods(), known) == Reading(
+        NO,
+        "QueueDoesNotExist",
+        "0 of 4 pods placed; KAI has no queue 'nope'; create it, or correct kai.scheduler/queue.",
+    )
+
+
+def test_a_missing_queue_is_no_matter_to_a_gang_that_is_placed_and_unknown_queues_to_none() -> None:
+    none = replace(on(clusters.KAI_012), observed={QUEUES: ()})
+    assert KaiBackend().read(GANG, (), pods(node="n1"), none).verdict == Verdict.SCHEDULED
+    assert KaiBackend().read(GANG, (), pods(), on(clusters.KAI_012)).reason == "WaitingForScheduler"
+
+
+def test_kai_queues_are_watched() -> None:
+    assert [str(each.resource) for each in KaiBackend().observes(on(clusters.KAI_012))] == [
+        "queues.scheduling.run.ai"
+    ]

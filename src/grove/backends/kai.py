@@ -17,8 +17,17 @@ from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup
 from grove.api.pod import Pod
 from grove.api.topology import ClusterTopologyBinding
 from grove.backends import kai_reading, kai_topology
-from grove.backends.base import Capability, Context, Edit, Precondition, Probe, Reading, Translation
-from grove.backends.kai_queue import QUEUE, queue_conflicts, queue_of
+from grove.backends.base import (
+    Capability,
+    Context,
+    Edit,
+    Observed,
+    Precondition,
+    Probe,
+    Reading,
+    Translation,
+)
+from grove.backends.kai_queue import QUEUE, QUEUES, missing_queue, queue_conflicts, queue_of
 from grove.backends.losses import account
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
 from grove.backends.shape import (
@@ -34,7 +43,6 @@ from grove.meta import Manifest, Resource, resource
 
 GROUP: Final = "scheduling.run.ai"
 PODGROUPS: Final = resource(GROUP, "v2alpha2", "PodGroup")
-QUEUES: Final = resource(GROUP, "v2", "Queue", namespaced=False)
 BIND_REQUESTS: Final = resource(GROUP, "v1alpha2", "BindRequest")
 
 #: Field facts, in the form of `Cluster.fields`; older releases of KAI lack them.
@@ -69,6 +77,9 @@ class KaiBackend:
 
     def resources(self, context: Context) -> Sequence[Resource]:
         return (PODGROUPS,)
+
+    def observes(self, context: Context) -> Sequence[Observed]:
+        return (Observed(QUEUES),)
 
     def preconditions(self, context: Context) -> Sequence[Precondition]:
         return tuple(
@@ -130,7 +141,7 @@ class KaiBackend:
     def read(
         self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
     ) -> Reading:
-        return kai_reading.read(gang, objects, pods)
+        return kai_reading.read(gang, objects, pods, missing_queue(gang, context))
 
     def desired_topology(self, binding: ClusterTopologyBinding) -> Manifest:
         return kai_topology.desired_topology(binding)

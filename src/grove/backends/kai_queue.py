@@ -10,10 +10,11 @@ from grove.api.cliqueset import PodCliqueSet, PodCliqueTemplate
 from grove.api.gang import PodGang
 from grove.backends.base import Context
 from grove.errors import FieldError
-from grove.meta import Object
+from grove.meta import Object, resource
 
 QUEUE: Final = "kai.scheduler/queue"
 DEFAULT_QUEUE: Final = "default-queue"
+QUEUES: Final = resource("scheduling.run.ai", "v2", "Queue", namespaced=False)
 
 
 def queue_of(gang: PodGang, context: Context) -> str:
@@ -26,6 +27,14 @@ def queue_of(gang: PodGang, context: Context) -> str:
         or str(context.config.get("queue") or "")
         or DEFAULT_QUEUE
     )
+
+
+def missing_queue(gang: PodGang, context: Context) -> str:
+    """The queue of a gang if it is known not to exist; KAI leaves such a gang without a word."""
+    known, queue = context.observed.get(QUEUES), queue_of(gang, context)
+    if known is None or any((each.get("metadata") or {}).get("name") == queue for each in known):
+        return ""
+    return queue
 
 
 def queue_conflicts(cliqueset: PodCliqueSet) -> Iterator[FieldError]:

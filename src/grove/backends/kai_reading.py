@@ -11,11 +11,13 @@ from typing import Any, Final
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Reading, Verdict
+from grove.backends.kai_queue import QUEUE
 from grove.backends.shape import Progress, progress, verdict_of
 from grove.meta import Manifest
 
 CONDITION: Final = "UnschedulableOnNodePool"
 UNSCHEDULABLE: Final = "Unschedulable"
+NO_QUEUE: Final = "QueueDoesNotExist"
 #: What KAI calls the ordinary case; other reasons are passed on, because they need another cure.
 _ORDINARY: Final = ("", "PodSchedulingErrors", UNSCHEDULABLE)
 
@@ -26,12 +28,15 @@ _PREFIX = re.compile(
 _NAME = re.compile(r"[A-Za-z]+")
 
 
-def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod]) -> Reading:
-    """What became of the gang."""
+def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], missing_queue: str = "") -> Reading:
+    """What became of the gang; of one whose queue is missing KAI itself says nothing."""
     seen = progress(gang, pods)
     decided = verdict_of(gang, seen)
     if decided is not None:
         return decided
+    if missing_queue:
+        why = f"KAI has no queue {missing_queue!r}; create it, or correct {QUEUE}"
+        return Reading(Verdict.UNSCHEDULABLE, NO_QUEUE, f"{seen.sentence}; {why}.")
     said = [*_conditions(objects), *_pod_words(seen)]
     if not said:
         return seen.waiting()

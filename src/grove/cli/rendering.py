@@ -28,7 +28,8 @@ from grove.api.revision import next_revision
 from grove.api.topology import ClusterTopologyBinding
 from grove.backends.base import Backend, Cluster, Context, Fidelity, Loss, TopologyAware
 from grove.backends.default import DefaultBackend
-from grove.backends.kai import BIND_REQUESTS, MIN_SUBGROUP_FIELD, PODGROUPS, QUEUES, STALENESS_FIELD
+from grove.backends.kai import BIND_REQUESTS, MIN_SUBGROUP_FIELD, PODGROUPS, STALENESS_FIELD
+from grove.backends.kai_queue import QUEUES
 from grove.backends.kai_topology import TOPOLOGIES
 from grove.backends.native.generation import DISRUPTION_FIELD, GROUP, TOPOLOGY_FIELD
 from grove.backends.registry import BUILT_INS, Registry, Selection
