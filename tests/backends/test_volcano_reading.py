@@ -1,7 +1,7 @@
 """Volcano's verdict, in the words that the real scheduler was heard to use."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from tests.backends.volcanoes import volcano
@@ -189,3 +189,13 @@ def test_where_a_domain_is_required_and_no_node_is_named_both_causes_are() -> No
         "no node is named, as when no one example.com/rack has room for all that must share it, or queue 'default' "
         "has no share left, which is at most what all nodes have."
     )
+
+
+def test_of_several_resources_none_is_named_as_the_one_that_is_short() -> None:
+    resources = {"limits": {"cpu": "1", "nvidia.com/gpu": "8"}}
+    pod = {"containers": [{"name": "main", "image": "x", "resources": resources}]}
+    context = replace(volcano(), cliqueset=make.cliqueset(cliques=[make.template("worker", 2, pod=pod)]))
+    told = VolcanoBackend().read(
+        GANG, podgroup(condition("Unschedulable", SHORT)), pods(last=SHORT.partition(": ")[2]), context
+    )
+    assert "has no share left of at least one of cpu, nvidia.com/gpu, which is" in told.message

@@ -17,6 +17,14 @@ BACKEND = YuniKornBackend()
 LEADER, WORKER = "train-0-leader", "train-0-worker"
 FIRST, SECOND = "train-0-bcdfghjklm", "train-0-nprstvwxyz"
 WAITING = "request is waiting for cluster resources become available"
+
+
+def refused(pod: str) -> str:
+    return (
+        f"no node takes pod {pod}, for its room, labels or taints: its events say which (YuniKorn: {WAITING})"
+    )
+
+
 TRAIN = make.cliqueset(
     "train",
     [
@@ -60,6 +68,7 @@ ALL = [real(LEADER), real(WORKER, 0), real(WORKER, 1)]
 PLACED = [real(LEADER, node="a"), real(WORKER, 0, node="a"), real(WORKER, 1, node="b")]
 HELD = [place(LEADER, 0, node="a"), place(WORKER, 0, node="a")]
 SHORT = place(WORKER, 1, unschedulable=WAITING)
+ALONE = real(WORKER, 1, unschedulable=WAITING)
 
 
 @dataclass(frozen=True)
@@ -79,19 +88,20 @@ CASES = {
         "WaitingForScheduler",
         "0 of 3 pods placed; the scheduler has not decided yet.",
     ),
-    "places are being taken": Case(
+    "places are being taken, or the queue's share is used up, of which YuniKorn says nothing": Case(
         [*ALL, *HELD, place(WORKER, 1)],
         Verdict.WAITING,
-        "WaitingForScheduler",
-        "0 of 3 pods placed; YuniKorn holds 2 of 3 places, train-0-worker lacks 1 of memory 1Gi, "
-        "nvidia.com/gpu 8 each.",
+        "Queued",
+        "0 of 3 pods placed; YuniKorn holds 2 of 3 places, train-0-worker lacks 1, each with memory 1Gi, "
+        "nvidia.com/gpu 8; if that stays, the queue has no share left for them: see the events of pod "
+        "tg-train-0-worker-1.",
     ),
     "one place is missing": Case(
         [*ALL, *HELD, SHORT],
         Verdict.UNSCHEDULABLE,
         "Unschedulable",
-        "0 of 3 pods placed; YuniKorn holds 2 of 3 places, train-0-worker lacks 1 of memory 1Gi, "
-        f"nvidia.com/gpu 8 each; {WAITING}.",
+        "0 of 3 pods placed; YuniKorn holds 2 of 3 places, train-0-worker lacks 1, each with memory 1Gi, "
+        f"nvidia.com/gpu 8; {refused('tg-train-0-worker-1')}.",
     ),
     "all places are held and pods move in": Case(
         [*ALL, *HELD, place(WORKER, 1, node="b")],
@@ -107,21 +117,21 @@ CASES = {
         ],
         Verdict.UNSCHEDULABLE,
         "SchedulingSkipped",
-        "0 of 3 pods placed; YuniKorn holds 0 of 3 places, train-0-worker lacks 2 of memory 1Gi, "
-        "nvidia.com/gpu 8 each; quota exceeded.",
+        "0 of 3 pods placed; YuniKorn holds 0 of 3 places, train-0-worker lacks 2, each with memory 1Gi, "
+        "nvidia.com/gpu 8; quota exceeded.",
     ),
     "a pod that came later waits alone": Case(
-        [*PLACED[:2], real(WORKER, 1, unschedulable=WAITING)],
+        [*PLACED[:2], ALONE],
         Verdict.UNSCHEDULABLE,
         "Unschedulable",
-        f"2 of 3 pods placed; {WAITING}.",
+        f"2 of 3 pods placed; {refused(ALONE.name)}.",
     ),
     "one place is missing once more": Case(
         [*ALL, *HELD, SHORT],
         Verdict.UNSCHEDULABLE,
         "Unschedulable",
-        "0 of 3 pods placed; YuniKorn holds 2 of 3 places, train-0-worker lacks 1 of memory 1Gi, "
-        f"nvidia.com/gpu 8 each; {WAITING}; this is attempt 2.",
+        "0 of 3 pods placed; YuniKorn holds 2 of 3 places, train-0-worker lacks 1, each with memory 1Gi, "
+        f"nvidia.com/gpu 8; {refused('tg-train-0-worker-1')}; this is attempt 2.",
         gang("1"),
     ),
     "placed, whatever placeholders still say": Case(

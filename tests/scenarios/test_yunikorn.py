@@ -95,7 +95,8 @@ def test_places_are_held_while_one_is_missing_and_real_pods_wait() -> None:
         await world.apply(crowded())
         told = await until_reason(world, "train-0", "Scheduled", "Unschedulable")
         assert (
-            "YuniKorn holds 4 of 5 places, train-0-worker lacks 1 of nvidia.com/gpu 8 each" in told["message"]
+            "YuniKorn holds 4 of 5 places, train-0-worker lacks 1, each with nvidia.com/gpu 8"
+            in told["message"]
         )
         assert await bound(world) == 0
         assert sum(bool(each["spec"].get("nodeName")) for each in await places(world)) == 4

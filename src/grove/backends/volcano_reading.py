@@ -42,7 +42,9 @@ def read(
     reason, text = next(_conditions(objects), ("", ""))
     words = [*([text] if text else ()), *(each for each in _pod_words(seen) if each not in text)]
     if words == [text] and reason in _ORDINARY and _NODES not in text and _unexplained(seen):
-        share = f"no share left of {asked}" if asked else "no share left"
+        # Volcano does not say which: with one resource there is no doubt.
+        one = "at least one of " if "," in asked else ""
+        share = f"no share left of {one}{asked}" if asked else "no share left"
         why = f"queue {queue!r} has {share}, which is at most what all nodes have"
         if domains := ", ".join(required_keys(gang)):
             why = f"no one {domains} has room for all that must share it, or {why}"

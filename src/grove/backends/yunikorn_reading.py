@@ -2,6 +2,9 @@
 
 While YuniKorn reserves, the real pods say nothing: the placeholders do. They are among the gang's pods by
 our label, without being any clique's. When YuniKorn gives up it ends the pods, and says why on each of them.
+
+YuniKorn 1.8 writes the same sentence on every placeholder that its queue has a share for and no node takes,
+whatever the nodes lack, and nothing on one that its queue has no share for. The cause is only in events.
 """
 
 from collections import Counter
@@ -19,8 +22,11 @@ from grove.backends.yunikorn_marks import TASK_GROUP, in_application, requests_o
 UNSCHEDULABLE: Final = "Unschedulable"
 #: The queue's quota is used up; the queue must change, or its other work must end.
 SKIPPED: Final = "SchedulingSkipped"
+#: YuniKorn looks at no node for it: so it is for a second with every gang, and as long as a quota is used up.
+QUEUED: Final = "Queued"
 TIMED_OUT: Final = "ResourceReservationTimeout"
 REJECTED: Final = "ApplicationRejected"
+_SAID_OF_ALL: Final = "request is waiting for cluster resources become available"
 ENDINGS: Final = (TIMED_OUT, REJECTED)
 
 _PLACEHOLDER: Final = ("internal.yunikorn.apache.org/placeholder", "yunikorn.apache.org/placeholder")
@@ -37,14 +43,8 @@ def read(gang: PodGang, pods: Sequence[Pod], context: Context) -> Reading:
         return decided
     present = _placeholders(gang, pods, context)
     held, said = _reserved(gang, present, context), next(_words((*present, *seen.pending)), None)
-    if said is None and not present:
-        return seen.waiting()
     if said is None:
-        return Reading(
-            Verdict.WAITING,
-            "WaitingForScheduler",
-            f"{seen.sentence}; {held}.",
-        )
+        return _silent(seen, present, held)
     reason, text = said
     number = restarts(gang)
     again = f"this is attempt {number + 1}" if number else ""
@@ -87,6 +87,17 @@ def _given_up(seen: Progress, pod: Pod) -> Reading:
     )
 
 
+def _silent(seen: Progress, placeholders: Sequence[Pod], held: str) -> Reading:
+    """YuniKorn has said nothing of what waits."""
+    if not placeholders:
+        return seen.waiting()
+    open_ = next((pod for pod in placeholders if not pod.bound and pod.active), None)
+    if open_ is None:
+        return Reading(Verdict.WAITING, "WaitingForScheduler", f"{seen.sentence}; {held}.")
+    why = f"if that stays, the queue has no share left for them: see the events of pod {open_.name}"
+    return Reading(Verdict.WAITING, QUEUED, f"{seen.sentence}; {held}; {why}.")
+
+
 def _reserved(gang: PodGang, placeholders: Sequence[Pod], context: Context) -> str:
     """How many places are held, and what the missing ones ask for."""
     if not placeholders:
@@ -97,17 +108,27 @@ def _reserved(gang: PodGang, placeholders: Sequence[Pod], context: Context) -> s
         missing = podgroup.min_replicas - bound[podgroup.name]
         if missing > 0 and any(pod.annotations.get(TASK_GROUP) == podgroup.name for pod in placeholders):
             asked = ", ".join(f"{key} {value}" for key, value in requests_of(podgroup, gang, context).items())
-            lacking.append(f"{podgroup.name} lacks {missing}" + (f" of {asked} each" if asked else ""))
+            lacking.append(f"{podgroup.name} lacks {missing}" + (f", each with {asked}" if asked else ""))
     held = f"YuniKorn holds {bound.total()} of {gang.minimum} places"
-    return f"{held}, {', '.join(lacking)}" if lacking else held
+    return f"{held}, {'; '.join(lacking)}" if lacking else held
 
 
 def _words(pods: Sequence[Pod]) -> Iterator[tuple[str, str]]:
     """What YuniKorn says about pods that wait; a quota that is used up explains more than a lack of room."""
     found = [
-        (condition.reason, condition.message)
+        (condition.reason, _told(pod, condition.message))
         for pod in pods
         if not pod.bound and pod.active and (condition := pod.condition("PodScheduled")) is not None
         if condition.status == "False" and condition.reason in (UNSCHEDULABLE, SKIPPED)
     ]
     return iter(sorted(found, key=lambda each: each[0] != SKIPPED))
+
+
+def _told(pod: Pod, text: str) -> str:
+    """What YuniKorn wrote on a pod, and where the cause is when it wrote what it writes of every cause."""
+    if text.strip().rstrip(".") != _SAID_OF_ALL:
+        return text
+    return (
+        f"no node takes pod {pod.name}, for its room, labels or taints: its events say which "
+        f"(YuniKorn: {_SAID_OF_ALL})"
+    )
