@@ -300,6 +300,44 @@ def test_nothing_listens_beyond_the_loopback(stage: Stage) -> None:
     assert found == {f"{int.from_bytes(socket.inet_aton('127.0.0.1'), 'little'):08X}"}
 
 
+def widgets() -> Manifest:
+    """A kind of its own, whose objects own others."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [
+                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+            ],
+        },
+    }
+
+
+def test_what_an_object_of_a_given_kind_owns_goes_with_it_at_once() -> None:
+    """The garbage collector would learn of a kind that comes later after half a minute."""
+    options = Options(minor=any_installed(), scheduler=False, kinds=(widgets(),), say=lambda _: None)
+    path, maps = "/apis/example.com/v1/namespaces/default/widgets", "/api/v1/namespaces/default/configmaps"
+
+    async def story() -> None:
+        async with RealControlPlane(options) as plane, admin(plane) as api:
+            owner = await api.create(
+                path, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "owner"}}
+            )
+            uid = owner["metadata"]["uid"]
+            of = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "owner", "uid": uid}
+            await api.create(maps, {"metadata": {"name": "owned", "ownerReferences": [of]}})
+            await api.send("DELETE", f"{path}/owner")
+            async with asyncio.timeout(15):
+                await api.until(maps, lambda seen: "owned" not in seen)
+
+    asyncio.run(story())
+
+
 def test_a_kept_directory_holds_a_cluster_that_goes_on(tmp_path: Path) -> None:
     minor = any_installed()
     options = Options(
