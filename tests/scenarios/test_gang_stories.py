@@ -10,7 +10,17 @@ from tests.scenarios.disturbing import SHUTDOWN, cordon, until_right
 from tests.scenarios.disturbing import Scene as DisturbedScene
 from tests.scenarios.judging import Expected, is_leaving
 from tests.scenarios.sampling import Sampler, watched_faults
-from tests.scenarios.stories import STAGES, Stage, gates_of, gpu_role, key, pass_time, uid_of, until_running
+from tests.scenarios.stories import (
+    STAGES,
+    Stage,
+    condition_of,
+    gates_of,
+    gpu_role,
+    key,
+    pass_time,
+    uid_of,
+    until_running,
+)
 
 from grove.api import kinds, labels
 from grove.embedded.faults import Fault
@@ -339,21 +349,130 @@ URGENT: Manifest = {
     "metadata": {"name": "urgent"},
     "value": 1000,
 }
+PATIENT: Manifest = {**URGENT, "metadata": {"name": "patient"}, "preemptionPolicy": "Never"}
+PREEMPTING = {name: BACKENDS[name] for name in ("1.35", "1.36", "1.37", "kai", "koordinator")}
+#: These look for room for the gang as a whole, and let go no more than that takes.
+PREEMPTING_WHOLE = {name: BACKENDS[name] for name in ("1.36", "1.37", "kai")}
+#: With the configuration that Grove ships, and within one queue, these preempt nobody.
+WAITING = {name: BACKENDS[name] for name in ("volcano", "yunikorn")}
+#: A gang that is preempted is made anew once, and perhaps once more while its pods go one by one.
+MADE = 3
 
 
-@pytest.mark.xfail(
-    reason="no simulated scheduler preempts yet: that is their declared deviation", strict=True
-)
-@pytest.mark.parametrize("stop", [0.0, 2.0], ids=["stop at once", "stop in 2 s"])
-@on_five
-def test_an_urgent_gang_takes_the_place_of_another_and_that_one_steps_back(stage: Stage, stop: float) -> None:
+def urgent_gang(stage: Stage, pods: int, *, urgency: str = "urgent") -> Manifest:
+    return gang_of(stage, "urgent", pods, 8, template={"priorityClassName": urgency})
+
+
+def made(sampler: Sampler, gang: str) -> int:
+    """How many pods were ever made for a gang."""
+    pods = [each.object for each in sampler.record() if each.kind == "Pod"]
+    return len({uid_of(pod) for pod in pods if pod["metadata"]["labels"].get(labels.POD_GANG) == gang})
+
+
+@pytest.mark.parametrize("stop", [0.0, 3.0], ids=["stop at once", "stop in 3 s"])
+@pytest.mark.parametrize("stage", PREEMPTING.values(), ids=PREEMPTING)
+def test_an_urgent_gang_takes_the_place_of_another_which_steps_back_and_comes_back_whole(
+    stage: Stage, stop: float
+) -> None:
     async def story(world: World) -> None:
-        await world.apply(URGENT, gang_of(stage, "calm", 4, 8, stop=stop))
-        await until_running(world, "calm-0")
-        await world.apply(gang_of(stage, "urgent", 4, 8, template={"priorityClassName": "urgent"}))
-        await until_held(world, lambda now: now == {"urgent-0": 4}, "the urgent gang is whole alone", 120)
-        await pass_time(30)
-        assert await held(world) == {"urgent-0": 4}
-        assert await world.phase("calm-0") == "Pending"
+        async with Sampler(world) as sampler:
+            await world.apply(URGENT, gang_of(stage, "calm", 4, 8, stop=stop))
+            await until_running(world, "calm-0")
+            await world.apply(urgent_gang(stage, 4))
+            await until_held(world, lambda now: now == {"urgent-0": 4}, "the urgent gang is whole alone", 60)
+            await pass_time(90)
+            assert await held(world) == {"urgent-0": 4}
+            assert await world.phase("urgent-0") == "Running"
+            assert await world.phase("calm-0") == "Pending"
+            await world.user.delete(kinds.CLIQUESETS, key("urgent"))
+            await until_held(world, lambda now: now == {"calm-0": 4}, "the calm gang comes back", 90)
+            await until_running(world, "calm-0")
+            assert made(sampler, "calm-0") <= MADE * 4
+            assert made(sampler, "urgent-0") == 4
+            assert watched_faults(sampler.record(), {"worker": 4}, end=virtual_loop().time()) == []
 
     run(story, stage, nodes=4)
+
+
+@pytest.mark.parametrize("stage", PREEMPTING.values(), ids=PREEMPTING)
+def test_preempted_pods_say_so_before_they_are_deleted(stage: Stage) -> None:
+    async def story(world: World) -> None:
+        async with Sampler(world) as sampler:
+            await world.apply(URGENT, gang_of(stage, "calm", 4, 8, stop=3))
+            await until_running(world, "calm-0")
+            first = {uid_of(pod) for pod in await world.pods()}
+            await world.apply(urgent_gang(stage, 4))
+            await until_held(world, lambda now: now == {"urgent-0": 4}, "the urgent gang is whole alone", 60)
+            marked: dict[str, str] = {}
+            for each in sampler.record():
+                if each.kind == "Pod" and uid_of(each.object) in first and is_leaving(each.object):
+                    reason = condition_of(each.object, "DisruptionTarget").get("reason", "none")
+                    marked.setdefault(uid_of(each.object), reason)
+            assert list(marked.values()) == ["PreemptionByScheduler"] * 4
+
+    run(story, stage, nodes=4)
+
+
+@pytest.mark.parametrize("stage", WAITING.values(), ids=WAITING)
+def test_an_urgent_gang_waits_and_says_why_where_its_scheduler_does_not_preempt(stage: Stage) -> None:
+    async def story(world: World) -> None:
+        await world.apply(URGENT, gang_of(stage, "calm", 4, 8))
+        await until_running(world, "calm-0")
+        await world.apply(urgent_gang(stage, 4))
+        await waits_beside(world, {"calm-0": 4})
+        await world.user.delete(kinds.CLIQUESETS, key("calm"))
+        await until_held(world, lambda now: now == {"urgent-0": 4}, "the urgent gang follows", 60)
+
+    run(story, stage, nodes=4)
+
+
+@pytest.mark.parametrize("stage", PREEMPTING.values(), ids=PREEMPTING)
+def test_a_gang_whose_priority_never_preempts_waits_and_says_why(stage: Stage) -> None:
+    async def story(world: World) -> None:
+        await world.apply(PATIENT, gang_of(stage, "calm", 4, 8))
+        await until_running(world, "calm-0")
+        await world.apply(urgent_gang(stage, 4, urgency="patient"))
+        await waits_beside(world, {"calm-0": 4})
+
+    run(story, stage, nodes=4)
+
+
+@pytest.mark.parametrize("stage", PREEMPTING_WHOLE.values(), ids=PREEMPTING_WHOLE)
+def test_an_urgent_gang_that_would_not_fit_anyway_evicts_nobody(stage: Stage) -> None:
+    async def story(world: World) -> None:
+        await world.apply(URGENT, gang_of(stage, "calm", 4, 8))
+        await until_running(world, "calm-0")
+        await world.apply(urgent_gang(stage, 5))
+        await waits_beside(world, {"calm-0": 4})
+
+    run(story, stage, nodes=4)
+
+
+@pytest.mark.parametrize("stage", PREEMPTING_WHOLE.values(), ids=PREEMPTING_WHOLE)
+def test_an_urgent_gang_evicts_one_whole_gang_and_leaves_the_other_alone(stage: Stage) -> None:
+    async def story(world: World) -> None:
+        await world.apply(URGENT, gang_of(stage, "older", 2, 8))
+        await until_running(world, "older-0")
+        await pass_time(5)
+        await world.apply(gang_of(stage, "younger", 2, 8))
+        await until_running(world, "younger-0")
+        await world.apply(urgent_gang(stage, 1))
+        kept = {"older-0": 2, "urgent-0": 1}
+        await until_held(world, lambda now: now == kept, "the younger gang made room as a whole", 60)
+        await pass_time(90)
+        assert await held(world) == kept
+        await world.add_node("more", 8)
+        whole = {**kept, "younger-0": 2}
+        await until_held(world, lambda now: now == whole, "the younger gang comes back", 90)
+
+    run(story, stage, nodes=4)
+
+
+async def waits_beside(world: World, others: dict[str, int]) -> None:
+    """The urgent gang has nothing, says why, and nobody goes for it."""
+    await pass_time(60)
+    assert await held(world, reserved=False) == others
+    assert await world.phase("urgent-0") == "Pending"
+    scheduled = await world.condition("urgent-0", "Scheduled")
+    assert (scheduled["status"], scheduled["reason"]) == ("False", "Unschedulable")
+    assert "gpu" in scheduled["message"].lower(), scheduled

@@ -218,8 +218,13 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "preemption",
         ACTORS,
-        "The simulated schedulers never preempt: a gang waits until there is room.",
-        "Which victims a scheduler chooses is its own science; a simulation would only pretend.",
+        "The simulated kube-scheduler, Koordinator and KAI preempt by priority alone: PodDisruptionBudgets "
+        "are not looked at, no node is nominated, KAI evicts whole groups even where a pod above the minimum "
+        "would do, and Koordinator evicts nobody for a gang that must be in one topology domain. Nobody "
+        "reclaims from another queue.",
+        "That somebody is evicted, as a gang or pod by pod, and comes back, is what a gang must survive; "
+        "which of several victims a scheduler chooses is its own science. Volcano and YuniKorn, as Grove "
+        "configures them and within one queue, preempt nobody, here and for real.",
     ),
     Deviation(
         "elastic-quotas",

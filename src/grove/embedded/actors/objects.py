@@ -99,6 +99,10 @@ def is_gated(pod: Manifest) -> bool:
     return bool(pod["spec"].get("schedulingGates"))
 
 
+def priority_of(pod: Manifest) -> int:
+    return int(pod["spec"].get("priority") or 0)
+
+
 def node_of(pod: Manifest) -> str:
     return str(pod["spec"].get("nodeName") or "")
 

@@ -1,11 +1,13 @@
 """What every simulated scheduler shares: the books of the cluster and the writes of a decision.
 
-Follows nodes and pods into a `Ledger`, binds pods, and says on pods why they wait. It decides nothing.
+Follows nodes and pods into a `Ledger`, binds and evicts pods, and says on pods why they wait. It decides
+nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -17,9 +19,11 @@ from grove.embedded.actors.objects import (
     STRATEGIC,
     Key,
     Resource,
+    is_deleting,
     is_terminal,
     key_of,
     node_of,
+    priority_of,
     same_condition,
     uid_of,
 )
@@ -52,6 +56,8 @@ class Outcome:
     conditions: list[tuple[Resource, Manifest, Manifest]] = field(default_factory=list)
     """(resource, object, condition) for built-in kinds."""
     nominations: list[tuple[Manifest, str]] = field(default_factory=list)
+    victims: list[tuple[Manifest, Manifest]] = field(default_factory=list)
+    """(pod to evict, pod for which it goes)."""
     waits: bool = False
     """Something is left to schedule: try again when room appears."""
 
@@ -94,6 +100,9 @@ class Desk:
         self.on_pod: Callable[[Manifest | None, Manifest | None], None] = lambda old, new: None
         self._tell_bound = tell_bound
         self._refused = refused
+        self.evicting: set[Key] = set()
+        """Pods that this scheduler evicted and that are still there."""
+        self._priorities: Counter[int] = Counter()
         self._shapes: dict[Key, tuple[Manifest, PodShape]] = {}
         self._known: dict[PodShape, PodShape] = {}
 
@@ -130,6 +139,18 @@ class Desk:
             return pod
         return {**pod, "spec": {**pod["spec"], "nodeName": booked}}
 
+    def outranks(self, priority: int) -> bool:
+        """Whether any pod on a node has a lower priority: the cheap look before the search for victims."""
+        return any(lower < priority for lower in self._priorities)
+
+    def _count_priority(self, pod: Manifest | None, step: int) -> None:
+        if pod is None or not node_of(pod) or is_terminal(pod):
+            return
+        priority = priority_of(pod)
+        self._priorities[priority] += step
+        if not self._priorities[priority]:
+            del self._priorities[priority]
+
     def _node_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if new is None:
             assert old is not None
@@ -139,8 +160,11 @@ class Desk:
 
     def _pod_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         freed = False
+        self._count_priority(old, -1)
+        self._count_priority(new, 1)
         if new is None or is_terminal(new):
             key = key_of(new or old or {})
+            self.evicting.discard(key)
             freed = self.ledger.release(key)
             if new is None:
                 self._shapes.pop(key, None)
@@ -150,6 +174,13 @@ class Desk:
         if freed:
             self.on_room()
 
+    def evict(self, outcome: Outcome, victims: Iterable[tuple[Manifest, Manifest]]) -> None:
+        """Decide that pods go; from now on they count as leaving, so that nobody chooses others instead."""
+        for victim, urgent in victims:
+            if key_of(victim) not in self.evicting and not is_deleting(victim):
+                self.evicting.add(key_of(victim))
+                outcome.victims.append((victim, urgent))
+
     async def write(self, outcome: Outcome) -> list[Key]:
         """Write a decision; the keys of pods that could not be bound."""
         lost: list[Key] = []
@@ -158,7 +189,22 @@ class Desk:
         await run_all([self._bind(pod, node, lost) for pod, node in outcome.binds])
         await run_all([self._nominate(pod, node) for pod, node in outcome.nominations])
         await run_all([self._refuse(refusal) for refusal in outcome.refusals])
+        await run_all([self._evict(victim, urgent, lost) for victim, urgent in outcome.victims])
         return lost
+
+    async def _evict(self, victim: Manifest, urgent: Manifest, lost: list[Key]) -> None:
+        """Mark the pod as preempted, then delete it with its grace period."""
+        text = f"{self.name}: preempting to accommodate a higher priority pod"
+        target = self._stamped("DisruptionTarget", "True", "PreemptionByScheduler", text)
+        await self.patch_status(PODS, victim, {"conditions": [target]})
+        try:
+            await self.client.delete(PODS.path(key_of(victim)), {"preconditions": {"uid": uid_of(victim)}})
+        except (ApiError, OSError, TimeoutError):
+            self.evicting.discard(key_of(victim))
+            lost.append(key_of(urgent))
+            return
+        by = f"Preempted by pod {uid_of(urgent)} on node {node_of(victim)}"
+        await self.events.write(victim, "Preempted", by)
 
     async def _bind(self, pod: Manifest, node: str, lost: list[Key]) -> None:
         namespace, name = key_of(pod)

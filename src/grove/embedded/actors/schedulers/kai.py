@@ -2,13 +2,14 @@
 
 Schedules pods of `kai-scheduler` that name a PodGroup in the annotation `pod-group-name`; others it ignores
 in silence. A group starts when every required leaf has its minimum and all of it fits; pods above the minimum
-follow one by one. While KAI's CRDs are not installed it idles. It never preempts, reclaims, consolidates or
-evicts (also not the rest of a stale gang), and it counts no queue quotas: those are the declared deviations.
+follow one by one. A group preempts whole groups of its queue with a lower priority, unless they are
+non-preemptible. While KAI's CRDs are not installed it idles. It never reclaims, consolidates or evicts the
+rest of a stale gang, and it counts no queue quotas: those are the declared deviations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from grove.embedded.actors.mirror import Mirrors
@@ -23,7 +24,7 @@ from grove.embedded.actors.objects import (
     node_of,
 )
 from grove.embedded.actors.schedulers.desk import Outcome, Refusal
-from grove.embedded.actors.schedulers.gangs import Verdict, attempt
+from grove.embedded.actors.schedulers.gangs import Group, Verdict, attempt
 from grove.embedded.actors.schedulers.kai_rules import (
     GROUP_ANNOTATION,
     POD_ERRORS,
@@ -42,6 +43,7 @@ from grove.embedded.actors.schedulers.kai_rules import (
     tree,
 )
 from grove.embedded.actors.schedulers.placement import Trial
+from grove.embedded.actors.schedulers.preemption import evict_for_group
 from grove.embedded.actors.schedulers.sessions import PodGroupScheduler, SessionOptions
 from grove.embedded.clock import Clock, rfc3339
 from grove.embedded.errors import ApiError, Manifest
@@ -50,6 +52,8 @@ from grove.embedded.local import ActorClient
 NAME = "kai-scheduler"
 LAST_START = "kai.scheduler/last-start-timestamp"
 DEFAULT_PRIORITY = 50
+NON_PREEMPTIBLE = 100
+"""From this priority on a group that does not say otherwise is never preempted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +122,14 @@ class KaiScheduler(PodGroupScheduler[str, Decision]):
         group = self._groups.get(name)
         if group is None:
             return 0, "", name
+        return -self._priority(group), group["metadata"].get("creationTimestamp") or "", name
+
+    def _priority(self, group: Manifest) -> int:
         wanted = (group.get("spec") or {}).get("priorityClassName")
         found = self._classes.get(("", wanted)) if wanted else None
         if found is None:
             found = next((c for c in self._classes if c.get("globalDefault")), None)
-        value = DEFAULT_PRIORITY if found is None else int(found.get("value") or 0)
-        return -value, group["metadata"].get("creationTimestamp") or "", name
+        return DEFAULT_PRIORITY if found is None else int(found.get("value") or 0)
 
     def _decide(self, name: str) -> Decision | None:
         group = self._groups.get(name)
@@ -164,7 +170,26 @@ class KaiScheduler(PodGroupScheduler[str, Decision]):
         verdict = attempt(Trial(self._desk.ledger), root)
         if verdict.shortage is not None:
             decision.problem = shortage_problem(group, root, verdict.shortage)
+            self._preempt(decision, root, known)
         self._accept(decision, known, verdict)
+
+    def _preempt(self, decision: Decision, root: Group, waiting: Sequence[Manifest]) -> None:
+        mine, queue = self._priority(decision.group), decision.group["spec"].get("queue")
+        below = {
+            name: priority
+            for name, group in self._groups.items()
+            if (priority := self._priority(group)) < mine
+            and group["spec"].get("queue") == queue
+            and _is_preemptible(group, priority)
+        }
+        if not below or not waiting:
+            return
+
+        def owner(pod: Manifest) -> tuple[Hashable, int] | None:
+            home = self._home(pod) if pod["spec"].get("schedulerName") == NAME else None
+            return None if home is None or home not in below else (home, below[home])
+
+        evict_for_group(self._desk, decision.outcome, root, waiting, owner=owner, priority=mine)
 
     def _accept(self, decision: Decision, waiting: Sequence[Manifest], verdict: Verdict) -> None:
         outcome = decision.outcome
@@ -267,3 +292,8 @@ class KaiScheduler(PodGroupScheduler[str, Decision]):
             await self._desk.patch_status(
                 PODGROUPS, group, {"schedulingConditions": None}, content_type=MERGE
             )
+
+
+def _is_preemptible(group: Manifest, priority: int) -> bool:
+    said = group["spec"].get("preemptibility")
+    return said == "preemptible" if said else priority < NON_PREEMPTIBLE

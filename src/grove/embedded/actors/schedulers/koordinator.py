@@ -3,8 +3,9 @@
 Schedules pods of `koord-scheduler`; those without a PodGroup one by one. A pod whose gang is not complete is
 refused without a word, and tried again only when a pod or a PodGroup comes, a PodGroup becomes satisfiable or
 the pod's own gate opens. Once one pod gets through, its whole gang group is tried, gated pods included: they
-cannot be bound, and the gang is then placed in part. While its CRDs are not installed it idles. It counts no
-quotas, never preempts and writes no `scheduleStartTime`: those are the declared deviations.
+cannot be bound, and the gang is then placed in part. The pod that fits nowhere preempts others on one node,
+as kube-scheduler's plugin does it: one pod of the gang after the other. While its CRDs are not installed it
+idles. It counts no quotas and writes no `scheduleStartTime`: those are the declared deviations.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from grove.embedded.actors.objects import (
     is_terminal,
     key_of,
     node_of,
+    priority_of,
 )
 from grove.embedded.actors.schedulers.desk import Outcome, Refusal, run_all
 from grove.embedded.actors.schedulers.gangs import Branch, Candidate, Keys, Leaf, Shortage, Verdict, attempt
@@ -38,8 +40,9 @@ from grove.embedded.actors.schedulers.koordinator_rules import (
     no_domain,
     rejection,
 )
-from grove.embedded.actors.schedulers.native_rules import in_order, priority_of
+from grove.embedded.actors.schedulers.native_rules import in_order
 from grove.embedded.actors.schedulers.placement import Trial
+from grove.embedded.actors.schedulers.preemption import evict_for_pods
 from grove.embedded.actors.schedulers.sessions import RETRY_SECONDS, DecidingScheduler, SessionOptions
 from grove.embedded.clock import Clock
 from grove.embedded.errors import ApiError, Manifest
@@ -197,6 +200,7 @@ class KoordinatorScheduler(DecidingScheduler[Unit, Outcome]):
             if node is not None:
                 outcome.binds.append((pod, node))
             else:
+                evict_for_pods(self._desk, outcome, [pod])
                 outcome.refusals.append(Refusal(pod, self._desk.ledger.diagnose(shape).text))
         return outcome
 
@@ -268,7 +272,16 @@ class KoordinatorScheduler(DecidingScheduler[Unit, Outcome]):
         outcome.refusals = [
             replace(each, message=why) if key_of(each.pod) == trigger else each for each in outcome.refusals
         ]
+        self._preempt(trying, trigger, outcome)
         return outcome
+
+    def _preempt(self, trying: Attempt, trigger: Key, outcome: Outcome) -> None:
+        """Make room for the pod that found none, beside those that found a node before it."""
+        order = [candidate.key for leaf in trying.leaves for candidate in leaf.pods]
+        by_key = {key_of(pod): pod for pod in trying.pods}
+        if trigger in order and not is_gated(by_key[trigger]):
+            until = order[: order.index(trigger) + 1]
+            evict_for_pods(self._desk, outcome, [by_key[key] for key in until])
 
     def _refused(self, trying: Attempt, words: str) -> Outcome:
         return Outcome(refusals=[Refusal(pod, words) for pod in trying.pods if not is_gated(pod)])

@@ -1,15 +1,16 @@
 """kube-scheduler with gang scheduling, as Kubernetes 1.35, 1.36 or 1.37 does it.
 
 Schedules the pods of `default-scheduler`: plain ones one by one, members of a Workload, PodGroup or
-CompositePodGroup by the rules of the chosen minor (`native_rules`). Gated pods are never placed. It never
-preempts: that is the declared deviation from the real one.
+CompositePodGroup by the rules of the chosen minor (`native_rules`). Gated pods are never placed. What is more
+urgent preempts: a pod for itself, in 1.36 and 1.37 a group for the whole of it. There a group or tree that
+asks for it goes as a whole too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from grove.embedded.actors.mirror import Mirrors
@@ -20,6 +21,7 @@ from grove.embedded.actors.objects import (
     is_gated,
     key_of,
     node_of,
+    priority_of,
 )
 from grove.embedded.actors.schedulers.desk import UNSCHEDULABLE, Outcome
 from grove.embedded.actors.schedulers.native_rules import (
@@ -33,8 +35,8 @@ from grove.embedded.actors.schedulers.native_rules import (
     TreeCycle,
     decide_pod,
     gang_minimum,
-    priority_of,
 )
+from grove.embedded.actors.schedulers.preemption import single
 from grove.embedded.actors.schedulers.sessions import DecidingScheduler, SessionOptions, is_member
 from grove.embedded.clock import Clock
 from grove.embedded.errors import Manifest
@@ -51,7 +53,7 @@ class NativeOptions(SessionOptions):
     permit_seconds: float = 300.0
     """1.35: how long a part of a gang may hold nodes."""
     backoff_seconds: float = 1.0
-    """1.37: an unschedulable group is not tried again before so long."""
+    """Who preempted, and in 1.37 any unschedulable group, is not tried again before so long."""
 
 
 class NativeScheduler(DecidingScheduler[Entity, Outcome]):
@@ -78,6 +80,7 @@ class NativeScheduler(DecidingScheduler[Entity, Outcome]):
         self._gated: dict[Entity, set[Key]] = {}
         self._children: dict[Key, dict[tuple[str, str], None]] = {}
         self._expired: list[tuple[Entity, Outcome]] = []
+        self._preemptors: set[Entity] = set()
 
     async def _open(self) -> None:
         await self._follow_groups()
@@ -161,11 +164,12 @@ class NativeScheduler(DecidingScheduler[Entity, Outcome]):
         loop = asyncio.get_running_loop()
         for entity, tried in list(self._parked.items()):
             rest = tried + self._options.backoff_seconds - loop.time()
-            if self._minor != "1.37" or entity[0] == "pod" or rest <= 0:
-                self._activate(entity)
-            else:
-                # 1.37 has no event that wakes a group: it is tried again when its backoff ends.
+            # 1.37 has no event that wakes a group: it is tried again when its backoff ends.
+            backs_off = entity in self._preemptors or (self._minor == "1.37" and entity[0] != "pod")
+            if backs_off and rest > 0:
                 self._retry(entity, rest)
+            else:
+                self._activate(entity)
 
     # Whose pods belong together
 
@@ -187,17 +191,40 @@ class NativeScheduler(DecidingScheduler[Entity, Outcome]):
         """The entity that decides for this one: in 1.37 the top of its tree, as far as it is known."""
         if self._minor != "1.37" or entity[0] == "pod":
             return entity
-        seen = {entity}
-        while True:
+        return list(self._line(entity))[-1][0]
+
+    def _line(self, entity: Entity) -> Iterator[tuple[Entity, Manifest]]:
+        """A group and what is above it, from the bottom to the top, each with its spec if that is known."""
+        seen: set[Entity] = set()
+        while entity not in seen:
+            seen.add(entity)
             namespace, name = entity[1], entity[2]
             source = self._groups if entity[0] == "group" else self._composites
-            obj = source.get((namespace, name))
-            parent = ((obj or {}).get("spec") or {}).get("parentCompositePodGroupName")
-            above = ("tree", namespace, parent or "")
-            if not parent or above in seen:
-                return entity
-            entity = above
-            seen.add(entity)
+            spec = (source.get((namespace, name)) or {}).get("spec") or {}
+            yield entity, spec
+            parent = spec.get("parentCompositePodGroupName")
+            if not parent:
+                return
+            entity = ("tree", namespace, parent)
+
+    def _unit(self, pod: Manifest) -> tuple[Hashable, int]:
+        """What is preempted with a pod: the highest group above it that goes as a whole, or the pod."""
+        entity = self._entity(pod)
+        unit = single(pod)
+        if self._minor == "1.35" or entity[0] == "pod":
+            return unit
+        for above, spec in self._line(entity):
+            mode = spec.get("disruptionMode") or ""
+            if mode == "PodGroup" or "all" in mode:
+                unit = above, int(spec.get("priority") or 0)
+        return unit
+
+    def _mates(self, pod: Manifest) -> list[Manifest]:
+        """The pod and all that are preempted with it."""
+        unit = self._unit(pod)
+        if unit == single(pod):
+            return [pod]
+        return [each for each in self._desk.pods if node_of(each) and self._unit(each) == unit]
 
     def _pods(self, entity: Entity) -> list[Manifest]:
         """The members, as they will be once the binds in flight have arrived."""
@@ -275,6 +302,16 @@ class NativeScheduler(DecidingScheduler[Entity, Outcome]):
         return members < minimum or (told and members - len(gated) < minimum)
 
     def _decide(self, entity: Entity) -> Outcome | None:
+        outcome = self._look(entity)
+        if outcome is None or not outcome.waits:
+            self._preemptors.discard(entity)
+            return outcome
+        self._park(entity)
+        if outcome.victims:
+            self._preemptors.add(entity)
+        return outcome
+
+    def _look(self, entity: Entity) -> Outcome | None:
         if self._hopeless(entity):
             return None
         outcome: Outcome | None
@@ -291,19 +328,17 @@ class NativeScheduler(DecidingScheduler[Entity, Outcome]):
             self._watch_permit(entity)
         elif self._minor == "1.36":
             group = self._groups.get((entity[1], entity[2]))
-            outcome = GroupCycle(self._desk).decide(group, self._pods(entity))
+            outcome = GroupCycle(self._desk, self._unit).decide(group, self._pods(entity))
         else:
             node = self._node(entity)
-            outcome = TreeCycle(self._desk).decide(node) if node else None
-        if outcome is not None and outcome.waits:
-            self._park(entity)
+            outcome = TreeCycle(self._desk, self._unit).decide(node) if node else None
         return outcome
 
     def _decide_pod(self, key: Key) -> Outcome | None:
         pod = self._desk.pods.get(key)
         if pod is None or self._desk.ledger.node_for(key) or node_of(pod):
             return None
-        return None if is_gated(pod) or is_deleting(pod) else decide_pod(self._desk, pod)
+        return None if is_gated(pod) or is_deleting(pod) else decide_pod(self._desk, pod, self._mates)
 
     # Writing
 

@@ -16,10 +16,18 @@ from grove.embedded.actors.objects import (
     is_gated,
     key_of,
     node_of,
+    priority_of,
 )
 from grove.embedded.actors.schedulers.desk import SCHEDULER_ERROR, UNSCHEDULABLE, Desk, Outcome, Refusal
 from grove.embedded.actors.schedulers.gangs import Branch, Candidate, Group, Leaf, Shortage, Verdict, attempt
 from grove.embedded.actors.schedulers.placement import Diagnosis, Trial
+from grove.embedded.actors.schedulers.preemption import (
+    Mates,
+    Owner,
+    evict_for_group,
+    evict_for_pods,
+    single,
+)
 from grove.embedded.errors import Manifest
 
 WORKLOADS = Resource("scheduling.k8s.io", "v1alpha1", "workloads", kind="Workload")
@@ -35,10 +43,6 @@ ADMITTED = "All required pods have been scheduled"
 
 Members = Callable[[str, str], Sequence[Manifest]]
 """(namespace, pod group) -> its live pods."""
-
-
-def priority_of(pod: Manifest) -> int:
-    return int(pod["spec"].get("priority") or 0)
 
 
 def in_order(pods: Iterable[Manifest]) -> list[Manifest]:
@@ -73,8 +77,8 @@ def topology_key(spec: Manifest) -> tuple[str, ...]:
     return tuple(term["key"] for term in terms[:1])
 
 
-def decide_pod(desk: Desk, pod: Manifest) -> Outcome:
-    """A pod without a group: placed alone, or told why not."""
+def decide_pod(desk: Desk, pod: Manifest, mates: Mates) -> Outcome:
+    """A pod without a group: placed alone, or told why not; `mates` go with a pod that it preempts."""
     outcome = Outcome()
     shape = desk.shape(pod)
     node = Trial(desk.ledger).place(key_of(pod), shape)
@@ -82,13 +86,14 @@ def decide_pod(desk: Desk, pod: Manifest) -> Outcome:
         outcome.binds.append((pod, node))
     else:
         diagnosis = desk.ledger.diagnose(shape)
-        outcome.refusals.append(Refusal(pod, lone_text(diagnosis)))
+        evict_for_pods(desk, outcome, [pod], mates=mates)
+        outcome.refusals.append(Refusal(pod, lone_text(diagnosis, preempts=bool(outcome.victims))))
         outcome.waits = True
     return outcome
 
 
-def lone_text(diagnosis: Diagnosis) -> str:
-    if not diagnosis.nodes:
+def lone_text(diagnosis: Diagnosis, *, preempts: bool = False) -> str:
+    if not diagnosis.nodes or preempts:
         return diagnosis.text
     return f"{diagnosis.text} {NO_CLAIMS}, {diagnosis.preemption}"
 
@@ -109,15 +114,20 @@ class Permit:
         held = self.held.setdefault(gang, {})
         self._forget_gone(held, pods)
         trial = Trial(self._desk.ledger)
+        unfit: list[Manifest] = []
         for pod in waiting_pods(pod for pod in pods if key_of(pod) not in held):
-            shape = self._desk.shape(pod)
-            node = trial.place(key_of(pod), shape)
+            node = trial.place(key_of(pod), self._desk.shape(pod))
             if node is not None:
                 held[key_of(pod)] = node
             else:
-                text = lone_text(self._desk.ledger.diagnose(shape))
-                outcome.refusals.append(Refusal(pod, text))
-                outcome.waits = True
+                unfit.append(pod)
+        evict_for_pods(self._desk, outcome, unfit)
+        helped = {key_of(pod) for _, pod in outcome.victims}
+        for pod in unfit:
+            diagnosis = self._desk.ledger.diagnose(self._desk.shape(pod))
+            text = lone_text(diagnosis, preempts=key_of(pod) in helped)
+            outcome.refusals.append(Refusal(pod, text))
+        outcome.waits = bool(unfit)
         self._release_if_whole(held, pods, minimum, outcome)
         return outcome
 
@@ -165,6 +175,8 @@ class GroupCycle:
     """Kubernetes 1.36: all ungated pods of a PodGroup are tried together against one picture."""
 
     desk: Desk
+    owner: Owner = single
+    """What is preempted as one."""
 
     def decide(self, group: Manifest | None, pods: Sequence[Manifest]) -> Outcome:
         outcome = Outcome()
@@ -184,6 +196,9 @@ class GroupCycle:
             return outcome
         leaf = _leaf(self.desk, group, candidates, minimum=minimum, placed=placed)
         verdict = attempt(Trial(self.desk.ledger), leaf)
+        if verdict.shortage is not None and not leaf.required:
+            # A group with a topology constraint never preempts in 1.36.
+            evict_for_group(self.desk, outcome, leaf, candidates, owner=self.owner)
         self._tell(outcome, group, candidates, verdict)
         return outcome
 
@@ -216,7 +231,8 @@ class GroupCycle:
             text = "no feasible placements found"
         else:
             text = f"0/{shortage.domains or 1} placements are available, first placement status: "
-            text += GROUP_UNSCHEDULABLE if shortage.keys else f"{GROUP_UNSCHEDULABLE}, {NO_VICTIMS}"
+            silent = shortage.keys or outcome.victims
+            text += GROUP_UNSCHEDULABLE if silent else f"{GROUP_UNSCHEDULABLE}, {NO_VICTIMS}"
         refused = _condition("PodGroupScheduled", "False", UNSCHEDULABLE, text)
         outcome.conditions.append((PODGROUPS_136, group, refused))
 
@@ -259,6 +275,8 @@ class TreeCycle:
     """Kubernetes 1.37: a PodGroup or a whole CompositePodGroup tree is one entity."""
 
     desk: Desk
+    owner: Owner = single
+    """What is preempted as one."""
 
     def decide(self, root: Node) -> Outcome:
         outcome = Outcome()
@@ -275,9 +293,12 @@ class TreeCycle:
                 self._tell_leaf(outcome, leaf, SCHEDULER_ERROR, mismatch)
             outcome.refusals.extend(Refusal(pod, mismatch, SCHEDULER_ERROR) for pod in candidates)
             return outcome
-        verdict = attempt(Trial(self.desk.ledger), self._group(root))
+        tree = self._group(root)
+        verdict = attempt(Trial(self.desk.ledger), tree)
         if verdict.shortage is None:
             _bind(outcome, candidates, verdict)
+        else:
+            evict_for_group(self.desk, outcome, tree, candidates, owner=self.owner)
         self._tell(outcome, root, verdict)
         return outcome
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from grove.embedded.actors.objects import Key
@@ -99,6 +100,23 @@ class Ledger:
     def node_for(self, pod: Key) -> str | None:
         found = self._taken.get(pod)
         return found[0] if found else None
+
+    def booking(self, pod: Key) -> tuple[str, PodShape] | None:
+        """The node that a pod takes from, and how much."""
+        return self._taken.get(pod)
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Whatever is booked and released inside is taken back at the end."""
+        taken, freed = dict(self._taken), self.freed
+        try:
+            yield
+        finally:
+            for pod in [pod for pod in self._taken if pod not in taken]:
+                self.release(pod)
+            for pod, (node, shape) in taken.items():
+                self.take(pod, shape, node)
+            self.freed = freed
 
     def free(self, node: str) -> Mapping[str, int]:
         return self._free.get(node, {})
