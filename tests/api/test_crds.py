@@ -143,7 +143,7 @@ def test_kubectl_get_podgang_says_why() -> None:
         each["name"]: each["jsonPath"]
         for each in version("podgangs.scheduler.grove.io")["additionalPrinterColumns"]
     }
-    assert paths["Reason"] == '.status.conditions[?(@.type=="Scheduled")].message'
+    assert paths["Reason"] == ".status.message"
     assert paths["Backend"] == r".metadata.labels.grove\.io/scheduler-backend"
 
 

@@ -31,6 +31,7 @@ from grove.backends.default import DefaultBackend
 from grove.backends.kai import BIND_REQUESTS, MIN_SUBGROUP_FIELD, PODGROUPS, STALENESS_FIELD
 from grove.backends.kai_queue import QUEUES
 from grove.backends.kai_topology import TOPOLOGIES
+from grove.backends.koordinator_quota import QUOTAS
 from grove.backends.native.generation import DISRUPTION_FIELD, GROUP, TOPOLOGY_FIELD
 from grove.backends.registry import BUILT_INS, Registry, Selection
 from grove.backends.volcano_objects import SUBGROUPS_FIELD, TIER_NAME_FIELD
@@ -127,7 +128,7 @@ def cluster(minor: str) -> Cluster:
     """A cluster of this Kubernetes minor (or `none`) in which the other schedulers are installed too."""
     native = NATIVE[minor]
     served = dict(native.served)
-    for each in (PODGROUPS, QUEUES, BIND_REQUESTS, TOPOLOGIES, HYPERNODES):
+    for each in (PODGROUPS, QUEUES, BIND_REQUESTS, TOPOLOGIES, HYPERNODES, QUOTAS):
         served[each.api_version] = served.get(each.api_version, frozenset()) | {each.plural}
     brought = [make() for name, make in BUILT_INS.items() if name != DefaultBackend.name]
     for each in [kind for other in [*brought, *third_parties()] for kind in other.resources(Context(native))]:
