@@ -1,7 +1,8 @@
 """What an edit of a set does: each field, with each built-in backend, while the gang waits and while it runs.
 
-Nothing in the table is written by hand: a set is edited, and the gang that follows from it is judged by the
-functions that the operator uses, with what the backends say of themselves on the clusters of their kits.
+Nothing in the table is written by hand: a set is edited, the schema of the CustomResourceDefinition says
+whether the API server takes the edit, and the gang that follows from it is judged by the functions that the
+operator uses, with what the backends say of themselves on the clusters of their kits.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,11 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from grove.api.cliqueset import PodCliqueSet
+from grove.api.crd import schema_of
 from grove.api.gang import PodGang
 from grove.api.kinds import GANGS
 from grove.api.revision import next_revision
 from grove.backends.base import Context, Editing, offers
 from grove.backends.registry import BUILT_INS
+from grove.embedded.schema import custom_schema
 from grove.meta import Manifest
 from grove.plan.edits import differing_fields, has_shape, impossible_edits, shape_of
 from grove.plan.gangs import desired_gang
@@ -49,19 +52,24 @@ LEGEND: Final = f"""
 - **{WAITS}**: the scheduler cannot be told about a gang that it has placed, which goes on as it was placed.
   The set says `EditPending`, with the fields and the command that places the gang anew; without that command
   the edit takes effect when all pods of the gang have gone.
-- **{REFUSED}**: the set says `Accepted=False` with the field and the way out. What runs goes on running.
+- **{REFUSED}**: the API server does not store the edit and names the field. What runs goes on running. To
+  change such a field, delete the set and create it anew.
 """
 
 NOTES: Final = """
-`replicas` below `minAvailable` is refused. A `minAvailable` that is left out becomes the `replicas` of the
+`replicas` below `minAvailable` is refused: by the API server if the set says `minAvailable`, otherwise with
+`Accepted=False`. A `minAvailable` that is left out becomes the `replicas` of the
 role when its first clique is made, and stays so when `replicas` is edited; to have fewer replicas, set both.
 
 Nobody can change the priority of a pod. A priority class that is edited in place counts for the scheduler's
 object and for pods that are made later.
 
 A topology constraint that the scheduler cannot honour is refused, pending or running:
-[what each can](backends.md). An edit of the scheduler itself:
-[moving a set](../guides/backends.md#moving-a-set-to-another-scheduler).
+[what each can](backends.md). To move a set to another scheduler, change
+its annotation: [moving a set](../guides/backends.md#moving-a-set-to-another-scheduler).
+
+The refusals are rules of Grove's own CustomResourceDefinitions. Where those of the Go operator are installed
+instead, a set with other roles is stored; while a gang of it is placed it then says `Accepted=False`.
 """
 
 _TOPOLOGY: Final = "topologies"
@@ -96,6 +104,18 @@ def _another_role(spec: Manifest) -> None:
     spec["template"]["cliques"].append(make.template("router"))
 
 
+def _another_scheduler(spec: Manifest) -> None:
+    spec["template"]["cliques"][1]["spec"]["podSpec"]["schedulerName"] = "kai-scheduler"
+
+
+def _another_role_name(spec: Manifest) -> None:
+    spec["template"]["cliques"][1]["spec"]["roleName"] = "router"
+
+
+def _another_order(spec: Manifest) -> None:
+    spec["template"]["cliqueStartupType"] = "CliqueStartupTypeInOrder"
+
+
 #: By field, an edit of it.
 FIELDS: Final[Mapping[str, Callable[[Manifest], None]]] = {
     "`replicas` of a role": _more_replicas,
@@ -105,7 +125,12 @@ FIELDS: Final[Mapping[str, Callable[[Manifest], None]]] = {
     "`topologyConstraint` of a role": _role_constraint,
     "pod template (`podSpec`, labels, annotations)": _another_image,
     "roles added or removed": _another_role,
+    "`schedulerName` of a role": _another_scheduler,
+    "`roleName` of a role": _another_role_name,
+    "`cliqueStartupType`": _another_order,
 }
+
+_SCHEMA: Final = custom_schema(schema_of(PodCliqueSet))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +140,20 @@ class Edited:
     before: PodGang
     desired: Manifest
     cliqueset: PodCliqueSet
+    #: Whether the API server stores the edit.
+    stored: bool = True
 
     @property
     def pending(self) -> str:
         """What the edit does while no pod is on a node."""
+        if not self.stored:
+            return REFUSED
         return NEW_PODS if next_revision(_gang(self.desired)) != next_revision(self.before) else IN_PLACE
 
     def running(self, kit: BackendConformance, context: Context) -> str:
         """What it does while pods are on nodes."""
         name = self.before.name
-        if impossible_edits(self.cliqueset, {}, {name: self.before}, {name}):
+        if not self.stored or impossible_edits(self.cliqueset, {}, {name: self.before}, {name}):
             return REFUSED
         backend = kit.backend
         editable = frozenset(map(str, backend.editable(context) if offers(backend, Editing) else ()))
@@ -161,7 +190,15 @@ def edited_by(edit: Callable[[Manifest], None]) -> Edited:
     changed = deepcopy(manifest)
     edit(changed["spec"])
     before, after = (make.view(PodCliqueSet, each) for each in (manifest, changed))
-    return Edited(_gang(_desired(before)), _desired(after), after)
+    return Edited(_gang(_desired(before)), _desired(after), after, _is_stored(changed, manifest))
+
+
+def _is_stored(new: Manifest, old: Manifest) -> bool:
+    """Whether the API server accepts the edited set in place of the old one."""
+    filled_in = [deepcopy(each) for each in (new, old)]
+    for each in filled_in:
+        _SCHEMA.default(each)
+    return not _SCHEMA.validate(*filled_in)
 
 
 def _desired(cliqueset: PodCliqueSet) -> Manifest:
