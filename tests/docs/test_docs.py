@@ -1,5 +1,6 @@
 """The documentation leads somewhere and speaks of things that exist."""
 
+import ast
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from scripts import edits, generate
 
 from grove.api import conditions
+from grove.backends import yunikorn_reading
 from grove.backends.base import Edit, Editing, offers
 from grove.backends.registry import BUILT_INS
 from grove.meta import Manifest
@@ -69,6 +71,49 @@ def test_every_condition_that_grove_gives_today_is_in_the_table() -> None:
     not_given_yet = {conditions.GANG_TERMINATION_IN_PROGRESS}
     told = {word.split("=")[0] for row in rows("Conditions and reasons") for word in _QUOTED.findall(row[0])}
     assert {entry.type for entry in conditions.TABLE} - told == not_given_yet
+
+
+def reasons_of_readings() -> dict[str, str]:
+    """The reasons that backends give, as far as they are written down as such: reason to file."""
+    found = {}
+    for path in sorted((ROOT / "src" / "grove" / "backends").rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        constants = {
+            node.target.id: node.value.value
+            for node in tree.body
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+            if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        }
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+                continue
+            if node.func.id != "Reading" or len(node.args) < 2:
+                continue
+            reason = node.args[1]
+            named = isinstance(reason, ast.Name) and constants.get(reason.id)
+            text = reason.value if isinstance(reason, ast.Constant) else named
+            if isinstance(text, str):
+                found[text] = str(path.relative_to(ROOT))
+    return found | dict.fromkeys(yunikorn_reading.ENDINGS, "src/grove/backends/yunikorn_reading.py")
+
+
+def test_every_reason_that_a_backend_gives_is_in_the_table_of_conditions() -> None:
+    found = reasons_of_readings()
+    assert len(found) > 8
+    listed = {reason for entry in conditions.TABLE for reason in entry.reasons}
+    assert {reason: where for reason, where in found.items() if reason not in listed} == {}
+
+
+def test_every_reason_that_grove_gives_today_is_in_the_troubleshooting_guide() -> None:
+    given_later = {
+        conditions.UPDATE_IN_PROGRESS,
+        conditions.GANG_TERMINATION_ACTIVE,
+        conditions.SUFFICIENT_GROUP_REPLICAS,
+        conditions.INSUFFICIENT_GROUP_REPLICAS,
+    }
+    told = {word for row in rows("Conditions and reasons") for cell in row for word in _QUOTED.findall(cell)}
+    reasons = {reason for entry in conditions.TABLE for reason in entry.reasons}
+    assert reasons - told == given_later
 
 
 def test_every_event_of_the_code_is_in_the_table_and_the_other_way_round() -> None:

@@ -1,7 +1,8 @@
 """Every condition that Grove writes and every reason it gives: one table, and a constant for each name.
 
-Nobody else spells a condition or a reason. Types and reasons of the incumbent are kept to the letter.
-Reasons that a scheduler gives for its verdict are its own and are not listed.
+Controllers and plans take both from here. Backends spell the reasons of their readings themselves; a test
+compares them with the table. Types and reasons of the incumbent are kept to the letter. Further reasons that
+KAI or Volcano give are passed on and not listed.
 """
 
 from typing import Final, NamedTuple
@@ -60,6 +61,13 @@ NO_GANG_API: Final = "NoGangAPI"
 CANNOT_EXPRESS: Final = "CannotExpress"
 PODS_STILL_PLACED: Final = "PodsStillPlaced"
 
+# Reasons that only one or two backends give
+QUEUED: Final = "Queued"
+QUEUE_DOES_NOT_EXIST: Final = "QueueDoesNotExist"
+SCHEDULING_SKIPPED: Final = "SchedulingSkipped"
+RESERVATION_TIMEOUT: Final = "ResourceReservationTimeout"
+APPLICATION_REJECTED: Final = "ApplicationRejected"
+
 VALID: Final = "Valid"
 INVALID: Final = "Invalid"
 BACKEND_NOT_ENABLED: Final = "BackendNotEnabled"
@@ -115,6 +123,11 @@ TABLE: Final[tuple[Entry, ...]] = (
             WAITING_FOR_SCHEDULER,
             UNSCHEDULABLE,
             SCHEDULER_ERROR,
+            QUEUED,
+            QUEUE_DOES_NOT_EXIST,
+            SCHEDULING_SKIPPED,
+            RESERVATION_TIMEOUT,
+            APPLICATION_REJECTED,
             SCALED_BELOW_MINIMUM,
             SCALED_TO_ZERO,
             POD_CREATE_FAILED,

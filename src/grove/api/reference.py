@@ -54,12 +54,18 @@ def _configuration_page() -> str:
     return f"# OperatorConfiguration\n\n{intro}\n\n{table}\n"
 
 
+_REASONS_OF_OTHERS = (
+    "`Scheduled` may have another reason that KAI or Volcano gave; it is passed on as it is. The reason of",
+    "`DisruptionTarget` is that of the pod's condition of this name, and the one above only if it has none.",
+)
+
+
 def _conditions_page() -> str:
     lines = ["# Conditions", "", "| Kind | Condition | When True | Reasons |", "|---|---|---|---|"]
     for entry in conditions.TABLE:
         reasons = ", ".join(f"`{reason}`" for reason in entry.reasons)
         lines.append(f"| {entry.kind} | `{entry.type}` | {entry.meaning} | {reasons} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *_REASONS_OF_OTHERS]) + "\n"
 
 
 def _table(schema: Manifest, path: str, *, defaults: Mapping[str, object] | None = None) -> str:
