@@ -1,0 +1,94 @@
+"""What CONTRIBUTING says about the source is so."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from grove.backends import base
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+CONTRIBUTING: Final = (ROOT / "CONTRIBUTING.md").read_text()
+BACKENDS_GUIDE: Final = (ROOT / "docs" / "guides" / "backends.md").read_text()
+SOURCES: Final = sorted((ROOT / "src" / "grove").rglob("*.py"))
+
+LINES_OF_A_MODULE: Final = 600
+LINES_OF_A_FUNCTION: Final = 40
+
+#: Functions that were longer when this test was written. An entry may go, none may come.
+LONG_FUNCTIONS: Final = frozenset(
+    {
+        "assembly._controllers",
+        "assembly.assemble",
+        "cli.planes.real_plane",
+        "cli.up.up",
+        "controllers.gang_report.tell",
+        "controllers.gang_words.extra_conditions",
+        "controllers.scheduling.__init__",
+        "controllers.wakeups.connect",
+        "embedded.actors.schedulers.yunikorn_rules.placeholder",
+        "embedded.api.accept",
+        "embedded.api.create",
+        "embedded.patching._apply",
+        "plan.cliques.desired_clique",
+        "plan.gangs.desired_gang",
+        "real.build.go",
+        "real.schedulers._volcano",
+        "runtime.cache.add",
+    }
+)
+
+
+def functions() -> Iterator[tuple[str, int]]:
+    """Every function by module and name, with the number of its lines."""
+    for path in SOURCES:
+        module = ".".join(path.relative_to(ROOT / "src" / "grove").with_suffix("").parts)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{module}.{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def test_no_module_is_longer_than_its_limit() -> None:
+    lengths = {path.name: path.read_text().count("\n") for path in SOURCES}
+    assert {name: lines for name, lines in lengths.items() if lines > LINES_OF_A_MODULE} == {}
+    assert f"{LINES_OF_A_MODULE} the limit" in CONTRIBUTING
+
+
+def test_no_function_becomes_longer_than_its_limit() -> None:
+    too_long = {name for name, lines in functions() if lines > LINES_OF_A_FUNCTION}
+    assert too_long - LONG_FUNCTIONS == set()
+    assert f"at most {LINES_OF_A_FUNCTION} lines" in CONTRIBUTING
+
+
+def test_the_picture_of_the_layers_is_the_checked_contract() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    layers = next(
+        each["layers"] for each in settings["tool"]["importlinter"]["contracts"] if each["type"] == "layers"
+    )
+    picture = next(block for block in re.findall(r"```\n(.*?)```", CONTRIBUTING, re.DOTALL) if "api" in block)
+    assert picture.split("\n")[:-1] == [each.replace("grove.", "") for each in layers]
+
+
+def test_both_guides_name_every_optional_protocol_of_backends_and_no_other() -> None:
+    protocols = {
+        name
+        for name, each in vars(base).items()
+        if isinstance(each, type) and getattr(each, "_is_runtime_protocol", False)
+        if each.__module__ == base.__name__
+    }
+    assert len(protocols) > 5
+    step = (
+        CONTRIBUTING.split("## Adding a scheduler backend")[1].split(" are optional")[0].split("base.py)")[1]
+    )
+    assert set(re.findall(r"`(\w+)`", step)) == protocols
+    table = BACKENDS_GUIDE.split("| protocol | for a scheduler that |")[1].split("\n3. ")[0]
+    assert set(re.findall(r"^ *\| `(\w+)` \|", table, re.MULTILINE)) == protocols
+
+
+def test_every_verb_of_make_is_in_the_table() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    verbs = set(re.findall(r"^([a-z0-9-]+):.*", makefile, re.MULTILINE)) - {"help"}
+    told = set(re.findall(r"`make ([a-z0-9-]+)`", CONTRIBUTING.split("## House rules")[0]))
+    assert told == verbs
