@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree.
+"""What can go wrong, as one tree: the errors that more than one module raises or catches.
 
     GroveError                     anything Grove itself raises; `code` is stable, the message is for people
     ├── Terminal                   trying again cannot help; only a change of input can
@@ -14,6 +14,11 @@
         ├── Conflict (409)    AlreadyExists (409)  Gone (410)  UnsupportedMediaType (415)  Invalid (422)
         ├── TooManyRequests (429)  ServerError (5xx)
         └── Unreachable            no answer at all: refused, reset, timed out, TLS
+
+An error that one module alone raises is defined there, as a leaf of this tree: NameTaken, OwnershipConflict,
+PodLimitReached, NotEnabled (controllers), Stopped, LeadershipLost (runtime), MissingResources (assembly),
+NotInstalled, RealFailure (real), Refused, Failed (cli), BadKit (testing). The embedded cluster imports
+nothing of ours and has errors of its own.
 
 Imports nothing of ours. Retry everything except `Terminal`; log or raise, never both.
 """

@@ -1,1 +1,1 @@
-"""The commands: run, up, demo, render, tree, crds. Data on stdout, talk on stderr."""
+"""The commands: run, up, demo, render, tree, crds, backend, version. Data on stdout, messages on stderr."""

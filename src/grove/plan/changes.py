@@ -1,4 +1,4 @@
-"""What to write: desired x observed -> Create | Patch | Delete. The only diff in the tree.
+"""What to write: desired x observed -> Create | Patch | Delete. Objects are compared here (`difference`).
 
 Desired objects mention only the fields we own; `None` means "must be absent". A merge patch of the differing
 owned fields is all that is ever sent for an object of ours, and nothing is sent when nothing differs.
