@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from scripts import agreement, edits, matrix  # noqa: E402
+from scripts import agreement, commands, edits, matrix  # noqa: E402
 
 from grove.api import crd_files, reference  # noqa: E402 - the checkout need not be installed
 from grove.embedded import deviations  # noqa: E402
@@ -27,6 +27,7 @@ GENERATORS: Sequence[Generator] = (
     ("docs/reference", agreement.files, "*.md"),
     ("docs/reference", matrix.files, "*.md"),
     ("docs/reference", edits.files, "*.md"),
+    ("docs/reference", commands.files, "*.md"),
 )
 
 

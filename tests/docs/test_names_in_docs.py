@@ -1,0 +1,92 @@
+"""Commands, metrics and columns that the documentation shows exist, and those that exist are shown."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from typer.testing import CliRunner
+
+import grove.cli
+from grove import errors
+from grove.api.crd import definitions
+from grove.cli.main import app
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGES: Final = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+SOURCES: Final = sorted((ROOT / "src" / "grove").rglob("*.py"))
+
+_CALLED = re.compile(r"(?:^|`|\$ |bin/)grove ([a-z][^`#|\n]*)", re.MULTILINE)
+_HELP = CliRunner()
+
+
+def help_of(words: tuple[str, ...]) -> str:
+    """What a command says to --help; empty when there is no such command."""
+    result = _HELP.invoke(app, [*words, "--help"])
+    return result.output if result.exit_code == 0 else ""
+
+
+def commands() -> set[str]:
+    return set(re.findall(r"^  ([a-z]+)  ", help_of(()).split("Commands:")[1], re.MULTILINE))
+
+
+def calls() -> Iterator[tuple[str, str]]:
+    """Every call of `grove` in the documentation, with its page."""
+    for page in PAGES:
+        for call in _CALLED.findall(page.read_text()):
+            yield str(page.relative_to(ROOT)), call.strip()
+
+
+@pytest.mark.parametrize(("page", "call"), sorted(set(calls())))
+def test_a_command_in_the_documentation_exists_with_its_options(page: str, call: str) -> None:
+    words = call.split()
+    name = tuple(words[: 2 if words[0] == "backend" else 1])
+    text = help_of(name)
+    assert text, f"{page}: there is no `grove {' '.join(name)}`"
+    options = [word.strip("[]") for word in words if word.strip("[]").startswith("-") and word != "-"]
+    assert [option for option in options if not re.search(rf"{option}\b", text)] == []
+
+
+def test_the_module_of_the_commands_names_all_of_them() -> None:
+    listed = (grove.cli.__doc__ or "").split(": ")[1].split(".")[0]
+    assert set(listed.split(", ")) == commands()
+
+
+def test_every_metric_is_in_the_table_and_the_other_way_round() -> None:
+    counted = {
+        name for path in SOURCES for name in re.findall(r'^\s+"(grove_\w+)",?', path.read_text(), re.M)
+    }
+    counted |= {name for path in SOURCES for name in re.findall(r'\("(grove_\w+)",', path.read_text())}
+    told = set(re.findall(r"`(grove_\w+)`", (ROOT / "docs" / "guides" / "real-cluster.md").read_text()))
+    assert len(counted) > 10
+    assert told == counted
+
+
+def test_tables_of_kubectl_have_the_columns_that_it_shows() -> None:
+    known = {
+        ("NAME", *(column["name"].upper() for column in columns if not column.get("priority")))
+        for definition in definitions()
+        for columns in [definition["spec"]["versions"][0]["additionalPrinterColumns"]]
+    }
+    shown = {
+        tuple(re.split(r"\s{2,}", line.strip()))
+        for page in PAGES
+        for line in re.findall(r"^NAME +(?:PHASE|REPLICAS|MINAVAIL) .*$", page.read_text(), re.MULTILINE)
+    }
+    assert len(shown) == 3
+    assert shown - known == set()
+
+
+def test_the_tree_of_errors_names_every_error() -> None:
+    drawn = errors.__doc__ or ""
+    found = {
+        name
+        for path in SOURCES
+        if "embedded" not in path.parts
+        for name in re.findall(
+            r"^class (\w+)\((?:GroveError|Terminal|Waiting|ApiError)\)", path.read_text(), re.M
+        )
+    }
+    assert len(found) > 15
+    assert {name for name in found if name not in drawn} == set()
