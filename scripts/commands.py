@@ -15,7 +15,8 @@ INTRODUCTION: Final = """
 # The `grove` command
 
 What each command says to `--help`. Data goes to standard output, messages to standard error. Exit codes:
-0 all is well, 1 refused or failed (one sentence on standard error), 2 wrong usage.
+0 all is well, 1 refused or failed (one sentence on standard error), 2 wrong usage, 130 interrupted before it
+was done.
 """
 
 

@@ -1,4 +1,4 @@
-"""The topology constraints of a set: where each stands and what is above it. The only walk over them.
+"""The topology constraints of a set: where each stands and what is above it.
 
 Constraints stand on the set, on scaling groups and on cliques; a level inherits the binding's name from the
 nearest level above that has a constraint.

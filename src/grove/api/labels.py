@@ -1,6 +1,7 @@
 """Every label, annotation, gate and finalizer key that Grove reads or writes, in one table.
 
-Nobody else spells a key. Values that clients of the incumbent rely on are kept to the letter.
+Keys that only one scheduler reads stand in its backend. Values that clients of the incumbent rely on are kept
+to the letter.
 """
 
 from typing import Final

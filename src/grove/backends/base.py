@@ -328,7 +328,7 @@ class Recall:
 
 @runtime_checkable
 class Recalling(Protocol):
-    """A backend whose scheduler forgets with an object which pods belong to it, and never asks.
+    """A backend whose scheduler loses pod membership when its object is deleted, and does not rebuild it.
 
     An object that was deleted by hand comes back as `made_anew` says and stays so while `recall` waits; then
     `recall`'s pods are replaced, and the object becomes what was translated.

@@ -1,4 +1,7 @@
-"""The event graph, one table: when this changes, wake that, found by this.
+"""The event graph: when this changes, wake that, found by this.
+
+Two tables hold it, `TABLE` and `STATUSES`; `connect` adds what comes through `Scheduling`: scheduler objects,
+discovery, and objects of others that backends observe.
 
 Wake-ups may be too many, never too few; they carry a key and nothing else, and mapping has no side effects.
 What comes in floods (pods of one gang, children of one set) is gathered for a moment that grows with its

@@ -1,6 +1,6 @@
 """Decide which pods of a gang may leave their gate.
 
-Pure: observations in, decisions out. `controllers.gang` reads and writes.
+Pure: observations in, decisions out. `controllers.gang_gates` reads and writes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
