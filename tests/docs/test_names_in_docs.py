@@ -63,6 +63,28 @@ def test_every_metric_is_in_the_table_and_the_other_way_round() -> None:
     assert told == counted
 
 
+def test_every_key_that_a_backend_reads_of_its_profile_is_in_the_table() -> None:
+    read = {
+        key
+        for path in SOURCES
+        if "backends" in path.parts
+        for key in re.findall(r'config\.get\("(\w+)"', path.read_text())
+    }
+    page = (ROOT / "docs" / "guides" / "configuration.md").read_text()
+    rows = page.split("| profile | key | meaning |")[1].split("\n\n")[0].splitlines()
+    told = {cells[2].strip(" `") for row in rows if len(cells := row.split("|")) > 3 and "`" in cells[2]}
+    assert len(read) > 8
+    assert told == read
+
+
+def test_every_annotation_of_the_simulated_cluster_is_in_a_guide() -> None:
+    code = "\n".join(path.read_text() for path in SOURCES)
+    known = set(re.findall(r"embedded\.grove\.io/[a-z-]+", code))
+    told = {key for page in PAGES for key in re.findall(r"embedded\.grove\.io/[a-z-]+", page.read_text())}
+    assert len(known) > 5
+    assert told == known
+
+
 def test_tables_of_kubectl_have_the_columns_that_it_shows() -> None:
     known = {
         ("NAME", *(column["name"].upper() for column in columns if not column.get("priority")))
