@@ -10,7 +10,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from grove.embedded.errors import Manifest, NotStored, forbidden
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 
 if TYPE_CHECKING:
     from grove.embedded.api import API

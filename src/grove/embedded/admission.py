@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from grove.embedded import quantities
 from grove.embedded.context import Context
 from grove.embedded.errors import Manifest, NotStored, forbidden, not_found
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 
 if TYPE_CHECKING:
     from grove.embedded.api import API

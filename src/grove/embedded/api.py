@@ -31,7 +31,7 @@ from grove.embedded.errors import (
 from grove.embedded.generator import Generator
 from grove.embedded.listing import Page
 from grove.embedded.options import ListOptions, WatchOptions, WriteOptions, is_number
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 from grove.embedded.selectors import Predicate, both, field_predicate, label_predicate
 from grove.embedded.store import Entry, Store, Watcher, encode
 from grove.embedded.webhooks import Webhooks

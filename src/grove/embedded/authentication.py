@@ -17,7 +17,7 @@ from grove.embedded.api import API
 from grove.embedded.clock import rfc3339
 from grove.embedded.errors import Cause, Manifest, invalid, not_found, unauthorized
 from grove.embedded.identity import ADMIN, User
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 
 DEFAULT_LIFETIME = 3600
 SHORTEST = 600

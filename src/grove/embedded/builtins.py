@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from grove.embedded.registry import ALL_VERBS, ResourceType
+from grove.embedded.resource_type import ALL_VERBS, ResourceType
 
 MINORS = ("1.35", "1.36", "1.37")
 CREATE_ONLY = ("create",)

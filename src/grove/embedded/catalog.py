@@ -10,7 +10,8 @@ from grove.embedded import crds
 from grove.embedded.crds import Definition, ScalePaths
 from grove.embedded.errors import Manifest
 from grove.embedded.kinds import Strategy, strategy_for
-from grove.embedded.registry import Registry, ResourceType
+from grove.embedded.registry import Registry
+from grove.embedded.resource_type import ResourceType
 from grove.embedded.schema import Schema, builtin_schema, custom_schema
 
 BUILTIN_SCALE = ScalePaths(("spec", "replicas"), ("status", "replicas"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from grove.embedded.errors import Manifest
 from grove.embedded.identity import User
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ whose two APIs name the same facts differently. Pure; never changes its argument
 from __future__ import annotations
 
 from grove.embedded.errors import Manifest
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 
 # core/v1 name -> events.k8s.io/v1 name
 _EVENT_FIELDS = {

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from grove.embedded.errors import Manifest
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 
 GROUP = "apiextensions.k8s.io"
 PLURAL = "customresourcedefinitions"

@@ -14,7 +14,7 @@ import msgspec
 
 from grove.embedded import crds
 from grove.embedded.errors import Cause, Manifest, NotStored
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 from grove.embedded.schema import custom_schema
 from grove.embedded.store import encode
 from grove.embedded.structural import crd_errors

@@ -15,7 +15,7 @@ from grove.embedded.clock import rfc3339
 from grove.embedded.custom import CLEANUP
 from grove.embedded.errors import ApiError, Manifest, conflict
 from grove.embedded.options import DeleteOptions, ListOptions, WriteOptions
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 from grove.embedded.store import Entry
 
 _FINALIZER = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from grove.embedded.builtins import SUBRESOURCE_KINDS, SUBRESOURCE_VERBS
 from grove.embedded.errors import Manifest
-from grove.embedded.registry import Registry, ResourceType
+from grove.embedded.registry import Registry
+from grove.embedded.resource_type import ResourceType
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from grove.embedded.errors import Cause, Manifest
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 
 SYSTEM = (
     "uid",

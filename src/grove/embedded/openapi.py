@@ -13,7 +13,7 @@ from grove.embedded import data
 from grove.embedded.catalog import Catalog
 from grove.embedded.errors import Manifest
 from grove.embedded.patching import accepted_types
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 
 
 def _parameter(name: str, kind: str = "string") -> Manifest:

@@ -23,7 +23,7 @@ from grove.embedded.errors import (
 )
 from grove.embedded.options import WriteOptions
 from grove.embedded.patch import json_patch, merge_patch, strategic_patch
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 from grove.embedded.schema import Schema
 from grove.embedded.store import Entry, encode
 

@@ -8,7 +8,7 @@ from grove.embedded.errors import Manifest
 from grove.embedded.listing import Page
 from grove.embedded.messages import Response, reply
 from grove.embedded.negotiation import Form
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 from grove.embedded.store import Entry, encode
 from grove.embedded.tables import Printer, partial_metadata
 

@@ -9,7 +9,7 @@ from grove.embedded.authentication import Authenticator
 from grove.embedded.errors import Manifest
 from grove.embedded.identity import User
 from grove.embedded.rbac import Attributes, Authorizer
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 
 
 class Reviews:

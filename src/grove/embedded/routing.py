@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from grove.embedded.errors import method_not_allowed, no_such_path
 from grove.embedded.messages import Request
 from grove.embedded.options import TRUE
-from grove.embedded.registry import Registry, ResourceType
+from grove.embedded.registry import Registry
+from grove.embedded.resource_type import ResourceType
 
 _WITH_NAME = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "POST": "create"}
 _WITHOUT_NAME = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from grove.embedded.errors import Manifest, bad_request
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 
 Predicate = Callable[[Manifest], bool]
 _Test = Callable[[str | None], bool]

@@ -17,7 +17,7 @@ from grove.embedded.errors import ApiError, Manifest
 from grove.embedded.faults import Fault
 from grove.embedded.negotiation import Form
 from grove.embedded.options import WatchOptions
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 from grove.embedded.store import Entry, Event, Watcher, encode
 from grove.embedded.tables import Printer, partial_metadata
 

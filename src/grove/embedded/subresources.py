@@ -23,7 +23,7 @@ from grove.embedded.errors import (
 )
 from grove.embedded.kinds.pod import bind as bind_pod
 from grove.embedded.options import DeleteOptions, WriteOptions
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 from grove.embedded.selectors import at_path, matches_label_selector
 from grove.embedded.store import Entry, encode
 

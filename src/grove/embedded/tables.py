@@ -13,7 +13,8 @@ from grove.embedded.columns import BUILTIN, Column, age, plain_columns
 from grove.embedded.crds import Definition
 from grove.embedded.errors import Manifest
 from grove.embedded.jsonpath import evaluate
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
+from grove.embedded.store import encode
 
 Cells = Callable[[Manifest, datetime], list[object]]
 
@@ -112,8 +113,6 @@ def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (dict, list)):
-        from grove.embedded.store import encode
-
         return encode(value).decode()
     return str(value)
 

@@ -22,7 +22,7 @@ from grove.embedded import cel
 from grove.embedded.errors import ApiError, Manifest, internal
 from grove.embedded.options import WriteOptions
 from grove.embedded.patch import json_patch
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 
 GROUP = "admissionregistration.k8s.io"
 _MUTATING, _VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"

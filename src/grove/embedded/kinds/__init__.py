@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from grove.embedded.kinds import core, pod, scheduling, workloads
 from grove.embedded.kinds.base import Strategy
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 
 __all__ = ["Strategy", "strategy_for"]
 
