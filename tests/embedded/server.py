@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from grove.embedded.app import Request, Response
 from grove.embedded.clock import LoopClock
 from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
 from grove.embedded.errors import ApiError, Manifest
 from grove.embedded.identity import ADMIN, User
 from grove.embedded.local import LocalClient
+from grove.embedded.server.app import Request, Response
 from grove.testing.virtual_time import run_virtual
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -19,7 +19,7 @@ from tests.embedded.server import (
 from grove.embedded.cluster import EmbeddedCluster
 from grove.embedded.errors import ApiError
 from grove.embedded.local import LocalClient
-from grove.embedded.selectors import label_predicate
+from grove.embedded.machinery.selectors import label_predicate
 
 
 def names(listing: dict[str, list[dict[str, dict[str, str]]]]) -> list[str]:

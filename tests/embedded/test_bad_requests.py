@@ -16,9 +16,9 @@ from tests.embedded.server import CRDS, MAPS, PODS, config_map, json_of, send, w
 from tests.embedded.test_http import OPTIONS, session
 
 from grove.embedded.cluster import EmbeddedCluster
-from grove.embedded.http import LARGEST_BODY
 from grove.embedded.local import LocalClient
-from grove.embedded.negotiation import DEEPEST
+from grove.embedded.server.http import LARGEST_BODY
+from grove.embedded.server.negotiation import DEEPEST
 
 NS = "/api/v1/namespaces/default"
 JSON_PATCH = "application/json-patch+json"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from grove.embedded import cel
-from grove.embedded.schema import custom_schema
+from grove.embedded.machinery import cel
+from grove.embedded.machinery.schema import custom_schema
 
 Manifest = dict[str, Any]
 

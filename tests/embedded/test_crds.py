@@ -8,7 +8,7 @@ from tests.embedded.server import CRDS, GANGS, gang, gang_crd, refusal, with_clu
 from grove.embedded.cluster import EmbeddedCluster
 from grove.embedded.errors import Manifest
 from grove.embedded.local import LocalClient
-from grove.embedded.structural import crd_errors
+from grove.embedded.machinery.structural import crd_errors
 
 CRD = f"{CRDS}/gangs.sched.example.com"
 

@@ -6,8 +6,8 @@ import pytest
 from tests.embedded.server import CRDS, gang_crd, json_of, refusal, send, with_cluster
 
 from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
+from grove.embedded.kinds.registry import Registry
 from grove.embedded.local import LocalClient
-from grove.embedded.registry import Registry
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 GANGS = {

@@ -16,7 +16,7 @@ from tests.embedded.server import MAPS, config_map
 
 from grove.embedded.cluster import ClusterOptions, EmbeddedCluster, RefusedToStart
 from grove.embedded.faults import Fault
-from grove.embedded.http import PortInUse
+from grove.embedded.server.http import PortInUse
 
 OPTIONS = ClusterOptions(actors=False, nodes=1)
 

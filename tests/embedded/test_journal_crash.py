@@ -15,8 +15,8 @@ from tests.embedded.server import BARE, MAPS, config_map, refusal, send, with_cl
 from grove.embedded import cluster as clusters
 from grove.embedded.cluster import EmbeddedCluster
 from grove.embedded.errors import Manifest
-from grove.embedded.journal import CHANGES, FILE, DirectoryInUse
 from grove.embedded.local import LocalClient
+from grove.embedded.storage.journal import CHANGES, FILE, DirectoryInUse
 
 NODES = "/api/v1/nodes"
 SERVICES = "/api/v1/namespaces/default/services"

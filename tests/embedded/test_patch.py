@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from grove.embedded.errors import ApiError
-from grove.embedded.patch import json_patch, merge_patch, strategic_patch
-from grove.embedded.schema import builtin_schema
+from grove.embedded.machinery.patch import json_patch, merge_patch, strategic_patch
+from grove.embedded.machinery.schema import builtin_schema
 
 Manifest = dict[str, Any]
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from grove.embedded.context import Context
 from grove.embedded.errors import ApiError
 from grove.embedded.identity import ADMIN
 from grove.embedded.kinds import strategy_for
+from grove.embedded.kinds.context import Context
 from grove.embedded.kinds.pod import bind, quality_of_service
-from grove.embedded.options import DeleteOptions
-from grove.embedded.registry import Registry
+from grove.embedded.kinds.registry import Registry
+from grove.embedded.machinery.options import DeleteOptions
 
 Manifest = dict[str, Any]
 NOW = "2026-01-01T00:00:00Z"

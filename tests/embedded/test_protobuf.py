@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from grove.embedded.errors import ApiError
-from grove.embedded.protobuf import MAGIC, decode
+from grove.embedded.server.protobuf import MAGIC, decode
 
 
 def varint(value: int) -> bytes:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from grove.embedded.access.rbac import Attributes, Authorizer
 from grove.embedded.errors import ApiError
 from grove.embedded.identity import ADMIN, User
-from grove.embedded.rbac import Attributes, Authorizer
-from grove.embedded.selectors import selected_name
+from grove.embedded.machinery.selectors import selected_name
 
 Manifest = dict[str, Any]
 ANN = User("ann", ("team", "system:authenticated"))

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from grove.embedded.context import Context
 from grove.embedded.errors import ApiError
 from grove.embedded.identity import ADMIN
 from grove.embedded.kinds import strategy_for
+from grove.embedded.kinds.context import Context
+from grove.embedded.kinds.registry import Registry
 from grove.embedded.kinds.scheduling import FINALIZER
-from grove.embedded.registry import Registry
 
 Manifest = dict[str, Any]
 VERSIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}

@@ -9,7 +9,7 @@ import pytest
 
 from grove.embedded import data
 from grove.embedded.errors import ApiError
-from grove.embedded.schema import builtin_schema, custom_schema
+from grove.embedded.machinery.schema import builtin_schema, custom_schema
 
 Manifest = dict[str, Any]
 

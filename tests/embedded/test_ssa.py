@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grove.embedded.errors import ApiError
-from grove.embedded.fieldsets import Tree, difference, intersection, paths, union
-from grove.embedded.schema import builtin_schema, custom_schema
-from grove.embedded.ssa import apply, track
+from grove.embedded.machinery.fieldsets import Tree, difference, intersection, paths, union
+from grove.embedded.machinery.schema import builtin_schema, custom_schema
+from grove.embedded.machinery.ssa import apply, track
 
 Manifest = dict[str, Any]
 

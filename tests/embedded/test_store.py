@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from grove.embedded.errors import ApiError, Manifest
-from grove.embedded.store import Store
+from grove.embedded.storage.store import Store
 
 KEY = ("", "configmaps")
 

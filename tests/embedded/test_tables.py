@@ -21,10 +21,10 @@ from tests.embedded.server import (
 )
 
 from grove.embedded.cluster import EmbeddedCluster
-from grove.embedded.columns import age, duration
 from grove.embedded.errors import Manifest
-from grove.embedded.jsonpath import evaluate
 from grove.embedded.local import LocalClient
+from grove.embedded.machinery.jsonpath import evaluate
+from grove.embedded.server.columns import age, duration
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 DURATIONS = {

@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from grove.embedded.errors import ApiError
-from grove.embedded.options import WriteOptions
-from grove.embedded.registry import Registry
-from grove.embedded.webhooks import Webhooks, selects
+from grove.embedded.kinds.registry import Registry
+from grove.embedded.machinery.options import WriteOptions
+from grove.embedded.verbs.webhooks import Webhooks, selects
 
 Manifest = dict[str, Any]
 PODS = next(found for found in Registry("1.36") if found.key == ("", "pods"))

@@ -1,6 +1,8 @@
-"""What the built-in kinds mean beyond their schema: defaults, validation, what a write may change.
+"""Which kinds the server serves, built in or defined by a CRD, and what each means beyond its schema.
 
-`strategy_for` finds the rules of a kind; kinds without special rules get `Strategy` itself.
+`registry.py` and `catalog.py` find a kind; `strategy_for` finds the rules of a built-in one: defaults,
+validation, what a write may change. Kinds without special rules get `Strategy` itself. Pure: other objects
+are read through `Context`. May import `machinery` and `data`, not `storage`.
 """
 
 from __future__ import annotations
