@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.embedded.server import BARE, MAPS, config_map, refusal, send, with_cluster
+from tests.embedded.bare_cluster import BARE, MAPS, config_map, refusal, send, with_cluster
 
 from grove.embedded import cluster as clusters
 from grove.embedded.cluster import EmbeddedCluster

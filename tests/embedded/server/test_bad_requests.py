@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 import pytest
-from tests.embedded.server import CRDS, MAPS, PODS, config_map, json_of, send, with_cluster
-from tests.embedded.test_http import OPTIONS, session
+from tests.embedded.bare_cluster import CRDS, MAPS, PODS, config_map, json_of, send, with_cluster
+from tests.embedded.server.test_http import OPTIONS, session
 
 from grove.embedded.cluster import EmbeddedCluster
 from grove.embedded.local import LocalClient

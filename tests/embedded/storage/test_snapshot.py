@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.embedded.server import CRDS, GANGS, MAPS, config_map, gang, gang_crd, refusal, with_cluster
+from tests.embedded.bare_cluster import CRDS, GANGS, MAPS, config_map, gang, gang_crd, refusal, with_cluster
 
 from grove.embedded.cluster import EmbeddedCluster
 from grove.embedded.local import LocalClient

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.embedded.server import CRDS, gang_crd, json_of, refusal, send, with_cluster
+from tests.embedded.bare_cluster import CRDS, gang_crd, json_of, refusal, send, with_cluster
 
 from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
 from grove.embedded.kinds.registry import Registry

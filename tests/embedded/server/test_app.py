@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from tests.embedded.server import MAPS, PODS, config_map, json_of, pod, refusal, send, with_cluster
+from tests.embedded.bare_cluster import MAPS, PODS, config_map, json_of, pod, refusal, send, with_cluster
 
 from grove.embedded.cluster import EmbeddedCluster
 from grove.embedded.identity import User

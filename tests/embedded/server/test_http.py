@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 import pytest
 import yaml
-from tests.embedded.server import MAPS, config_map
+from tests.embedded.bare_cluster import MAPS, config_map
 
 from grove.embedded.cluster import ClusterOptions, EmbeddedCluster, RefusedToStart
 from grove.embedded.faults import Fault

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.embedded.server import gang_crd
+from tests.embedded.bare_cluster import gang_crd
 
 from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.embedded.server import (
+from tests.embedded.bare_cluster import (
     CRDS,
     GANGS,
     MAPS,

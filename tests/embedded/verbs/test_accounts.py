@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.embedded.server import BARE, PODS, refusal, with_cluster
+from tests.embedded.bare_cluster import BARE, PODS, refusal, with_cluster
 
 from grove.embedded.cluster import EmbeddedCluster
 from grove.embedded.errors import Manifest

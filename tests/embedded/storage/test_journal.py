@@ -6,7 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.embedded.server import BARE, CRDS, GANGS, MAPS, config_map, gang, gang_crd, refusal, with_cluster
+from tests.embedded.bare_cluster import (
+    BARE,
+    CRDS,
+    GANGS,
+    MAPS,
+    config_map,
+    gang,
+    gang_crd,
+    refusal,
+    with_cluster,
+)
 
 from grove.embedded.cluster import EmbeddedCluster
 from grove.embedded.local import LocalClient

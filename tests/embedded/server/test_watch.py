@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
-from tests.embedded.server import MAPS, collect, config_map, refusal, send, with_cluster
+from tests.embedded.bare_cluster import MAPS, collect, config_map, refusal, send, with_cluster
 
 from grove.embedded.cluster import EmbeddedCluster
 from grove.embedded.errors import Manifest

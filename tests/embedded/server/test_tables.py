@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.embedded.server import (
+from tests.embedded.bare_cluster import (
     CRDS,
     EPOCH,
     GANGS,

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from tests.embedded.server import BARE, MAPS, config_map, with_cluster
+from tests.embedded.bare_cluster import BARE, MAPS, config_map, with_cluster
 
 from grove.embedded.cluster import EmbeddedCluster
 from grove.embedded.errors import Manifest

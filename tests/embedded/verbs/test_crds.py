@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.embedded.server import CRDS, GANGS, gang, gang_crd, refusal, with_cluster
+from tests.embedded.bare_cluster import CRDS, GANGS, gang, gang_crd, refusal, with_cluster
 
 from grove.embedded.cluster import EmbeddedCluster
 from grove.embedded.errors import Manifest
