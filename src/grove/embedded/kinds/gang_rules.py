@@ -20,17 +20,6 @@ from grove.embedded.kinds.base import (
 )
 from grove.embedded.kinds.context import Context
 
-GATES = frozenset(
-    {
-        "GenericWorkload",
-        "GangScheduling",
-        "TopologyAwareWorkloadScheduling",
-        "WorkloadAwarePreemption",
-        "CompositePodGroup",
-        "PodGroupPreemptionPolicy",
-        "DRAWorkloadResourceClaims",
-    }
-)
 MOST_CLAIMS = 4
 HIGHEST_PRIORITY = 1_000_000_000
 _GATED = {

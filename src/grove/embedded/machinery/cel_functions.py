@@ -31,14 +31,6 @@ def _is_sorted(items: list[Any]) -> bool:
     return all(items[index] <= items[index + 1] for index in range(len(items) - 1))
 
 
-def _index_of(items: list[Any], wanted: Any) -> int:
-    return items.index(wanted) if wanted in items else -1
-
-
-def _last_index_of(items: list[Any], wanted: Any) -> int:
-    return len(items) - 1 - items[::-1].index(wanted) if wanted in items else -1
-
-
 def _find(text: str, pattern: str) -> str:
     match = re.search(pattern, text)
     return match[0] if match else ""

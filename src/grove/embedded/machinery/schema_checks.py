@@ -21,7 +21,6 @@ NOT_SUPPORTED = "FieldValueNotSupported"
 DUPLICATE = "FieldValueDuplicate"
 TOO_LONG = "FieldValueTooLong"
 TOO_MANY = "FieldValueTooMany"
-FORBIDDEN = "FieldValueForbidden"
 
 BLOCKING: Final = frozenset({REQUIRED, TYPE_INVALID, NOT_SUPPORTED, TOO_LONG, TOO_MANY})
 """After one of these the CEL rules are not evaluated."""
