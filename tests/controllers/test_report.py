@@ -11,6 +11,8 @@ from grove.controllers.pacing import (
     DEFERRED_SECONDS,
     IDLE_SECONDS,
     SETTLE_SECONDS,
+    STATUS_BURST,
+    STATUS_INTERVAL_SECONDS,
     TRAFFIC_SECONDS,
     TRAFFIC_STEPS,
     PodTraffic,
@@ -214,5 +216,17 @@ def test_of_an_object_that_is_gone_no_transition_is_remembered() -> None:
         await asyncio.sleep(SETTLE_SECONDS)
         await told(stage, scheduled("True", "13:00:30"))
         assert stage.server.statuses == [scheduled("True", "13:00:00")]
+
+    run_virtual(story)
+
+
+def test_a_status_that_never_settles_is_written_less_often_but_news_at_once() -> None:
+    async def story() -> None:
+        stage, start = Stage(), virtual_clock().monotonic()
+        while virtual_clock().monotonic() - start < 20 * STATUS_INTERVAL_SECONDS:
+            outcome = (await told(stage, {"message": f"try {virtual_clock().monotonic()}"})).outcome
+            await asyncio.sleep(outcome.seconds if isinstance(outcome, After) else 0.01)
+        assert STATUS_BURST + 19 <= len(stage.server.statuses) <= STATUS_BURST + 21
+        assert (await stage.report(Urgency.IMMEDIATE)).written
 
     run_virtual(story)

@@ -76,6 +76,10 @@ BUSY_SECONDS: Final = 30.0
 DEFERRED_SECONDS: Final = 120.0
 #: The operator must be idle for so long before the held statuses are written.
 IDLE_SECONDS: Final = 1.0
+#: A status that keeps changing (a scheduler words its refusal differently each time) is written so often
+#: without delay, and then once in so many seconds. News of `Urgency` SOON or higher is not limited.
+STATUS_BURST: Final = 10
+STATUS_INTERVAL_SECONDS: Final = 15.0
 #: How often a set that is still getting its children computes its status: that takes time for each replica.
 CREATING_SECONDS: Final = 2.0
 #: So many steps of pods (bound, ready) within so many seconds mean that many pods are being placed.
@@ -158,6 +162,8 @@ class StatusThrottle:
         load.subscribe(self.idle)
         #: Since when there has been something to write.
         self._since: dict[Subject, float] = {}
+        #: For statuses that were written lately: when the last of their recent writes counts no more.
+        self._spent: dict[Subject, float] = {}
         #: Held until the operator is idle, and how to wake them; and held until pods are no longer placed.
         self._until_idle: dict[Subject, Wakes] = {}
         self._deferred: dict[Subject, Wakes] = {}
@@ -184,10 +190,27 @@ class StatusThrottle:
             limit = BUSY_SECONDS
         else:
             limit = max(SETTLE_SECONDS, min(SETTLE_SECONDS_MOST, SETTLE_SECONDS_EACH * len(self._since)))
-        return remaining(since + limit, now)
+        limited = 0.0 if urgency is Urgency.SOON else self._limited(subject, now)
+        return max(remaining(since + limit, now), limited)
+
+    def _limited(self, subject: Subject, now: float) -> float:
+        """For how many seconds a status waits because it was written too often."""
+        full = now + (STATUS_BURST - 1) * STATUS_INTERVAL_SECONDS
+        return remaining(self._spent.get(subject, now), full)
+
+    def written(self, subject: Subject) -> None:
+        """The status is written now."""
+        now = self._clock.monotonic()
+        self._spent[subject] = max(self._spent.get(subject, now), now) + STATUS_INTERVAL_SECONDS
+        self.settled(subject)
 
     def forget(self, subject: Subject) -> None:
-        """The status was written, or has nothing new to say, or its object is gone."""
+        """The object is gone."""
+        self._spent.pop(subject, None)
+        self.settled(subject)
+
+    def settled(self, subject: Subject) -> None:
+        """The status has nothing new to say."""
         self._since.pop(subject, None)
         self._until_idle.pop(subject, None)
         self._deferred.pop(subject, None)

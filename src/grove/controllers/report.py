@@ -53,14 +53,16 @@ class Reporter:
         observed = msgspec.to_builtins(getattr(about, "status", None)) or {}
         changed = difference(status, observed)
         if not changed:
-            self.forget(*subject)
+            self._throttle.settled(subject)
+            self._transitions.pop(subject, None)
             return Reported(False, DONE)
         if "conditions" in changed:
             self._keep_times(subject, changed["conditions"], observed.get("conditions") or ())
         wait = self._throttle.wait(subject, barrier, urgency)
         if wait > 0:
             return Reported(False, After(wait, "the status settles"))
-        self.forget(*subject)
+        self._throttle.written(subject)
+        self._transitions.pop(subject, None)
         version = about.metadata.resource_version
         change = Patch(
             resource, about.key, {"status": changed}, subresource="status", resource_version=version
@@ -71,7 +73,7 @@ class Reporter:
         return Reported(subject in applied.versions, DONE)
 
     def forget(self, resource: Resource, key: Key) -> None:
-        """Nothing is left to say about this object, or it is gone."""
+        """The object is gone."""
         self._throttle.forget((resource, key))
         self._transitions.pop((resource, key), None)
 
