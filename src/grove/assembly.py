@@ -21,13 +21,13 @@ from grove.controllers.clique import CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
 from grove.controllers.contests import Contests
 from grove.controllers.definitions import Definitions
-from grove.controllers.flow import Flow
 from grove.controllers.foreign import ForeignGangs
 from grove.controllers.gang import GangReconciler
 from grove.controllers.limits import PodLimit
 from grove.controllers.liveness import Liveness
 from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_GANG, PODS_BY_OWNER
 from grove.controllers.observation import Observation
+from grove.controllers.pacing import PodTraffic, StatusThrottle, WriteLoad
 from grove.controllers.preemption import Preemptions
 from grove.controllers.report import Reporter
 from grove.controllers.scheduling import Scheduling, owner_uids
@@ -121,9 +121,9 @@ async def assemble(
     own_events = Recorder(client, clock, labels.MANAGER, instance=identity.name, metrics=metrics)
     if elector is not None:
         client = client.fenced(elector.fence)
-    flow = Flow(clock)
+    traffic, load = PodTraffic(clock), WriteLoad()
     preemptions = Preemptions(clock)
-    cache = _cache(client, clock, rng, flow, preemptions)
+    cache = _cache(client, clock, rng, traffic, preemptions)
     vanished = Vanished(client, cache)
     pods = cache.informer(kinds.PODS)
     if pods is not None:
@@ -133,11 +133,11 @@ async def assemble(
     await _require_crds(client)
     await scheduling.discover()
     recorder = Recorder(client, clock, labels.MANAGER, instance=identity.name, metrics=metrics)
-    applier = Applier(client)
+    applier = Applier(client, load)
     shell = Shell(
         cache,
         applier,
-        Reporter(applier, clock, flow),
+        Reporter(applier, StatusThrottle(clock, traffic, load)),
         Liveness(client),
         scheduling,
         recorder,
@@ -182,7 +182,9 @@ async def _require_crds(client: Client) -> None:
         )
 
 
-def _cache(client: Client, clock: Clock, rng: random.Random, flow: Flow, preemptions: Preemptions) -> Cache:
+def _cache(
+    client: Client, clock: Clock, rng: random.Random, traffic: PodTraffic, preemptions: Preemptions
+) -> Cache:
     """One informer for each kind that we read; pods only of gangs, services only where they are ours."""
     cache = Cache(client, clock, rng=rng)
     cache.add(kinds.CLIQUESETS, PodCliqueSet)
@@ -195,7 +197,7 @@ def _cache(client: Client, clock: Clock, rng: random.Random, flow: Flow, preempt
         labels=labels.POD_GANG,
         indexes={PODS_BY_OWNER: owner_uids, PODS_BY_GANG: gang_of, PODS_BY_CLIQUE: clique_of, BY_SET: set_of},
     )
-    pods.subscribe(flow.saw)
+    pods.subscribe(traffic.saw)
     pods.subscribe(preemptions.saw)
     cache.add(kinds.SERVICES, Service, labels=OURS, indexes={BY_SET: set_of})
     cache.add(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding)

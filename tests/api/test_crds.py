@@ -10,8 +10,8 @@ import yaml
 
 from grove.api import conditions, crd, crd_files, kinds
 from grove.api.rules import RULES
-from grove.embedded.schema import custom_schema
-from grove.embedded.structural import crd_errors
+from grove.embedded.machinery.schema import custom_schema
+from grove.embedded.machinery.structural import crd_errors
 from grove.meta import Manifest
 
 ROOT = Path(__file__).resolve().parents[2]

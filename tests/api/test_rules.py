@@ -9,7 +9,7 @@ import pytest
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.crd import schema_of
-from grove.embedded.schema import custom_schema
+from grove.embedded.machinery.schema import custom_schema
 from grove.meta import Manifest
 
 SCHEMA = custom_schema(schema_of(PodCliqueSet))

@@ -19,9 +19,11 @@ GANG = make.gang("gang", {"gang-leader": 2, "gang-worker": 2})
 NO = Verdict.UNSCHEDULABLE
 
 NODES = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+#: The pods of the role that finds no room.
+FIRST, SECOND = (make.pod("gang-worker", index, gang=GANG).key for index in range(2))
 REJECTED = (
     '0/1 nodes are available: 1 GangGroup "default/gang-leader,default/gang-worker" gets rejected due to member '
-    f'Pod "default/gang-worker-0" is unschedulable with reason "{NODES}", alreadyWaitForBound: 3.'
+    f'Pod "{FIRST}" is unschedulable with reason "{NODES}", alreadyWaitForBound: 3.'
 )
 RACKS = (
     "no candidate topology nodes can accommodate job, desiredOfferSlot: 4, topology topologyNode RackLayer/r1: "
@@ -65,9 +67,13 @@ CASES = {
         Reading(
             NO,
             "Unschedulable",
-            f"0 of 4 pods placed; pod default/gang-worker-0: {NODES[:-1]}; there is room for 3 of the others.",
+            f"0 of 4 pods placed; a pod of gang-worker: {NODES}",
         ),
         pods(REJECTED, NODES, REJECTED),
+    ),
+    "the next try names another pod of the role": Case(
+        Reading(NO, "Unschedulable", f"0 of 4 pods placed; a pod of gang-worker: {NODES}"),
+        pods(REJECTED.replace(str(FIRST), str(SECOND)).replace("Bound: 3", "Bound: 2")),
     ),
     "the pod that does not fit speaks for itself": Case(
         Reading(NO, "Unschedulable", f"0 of 4 pods placed; {NODES}"), pods(NODES)

@@ -11,11 +11,11 @@ from tests.backends.clusters import on
 from grove.api.gang import PodGang
 from grove.backends.base import Context
 from grove.backends.default import DefaultBackend
-from grove.embedded.context import Context as ServerContext
 from grove.embedded.errors import ApiError
 from grove.embedded.kinds import strategy_for
-from grove.embedded.registry import Registry
-from grove.embedded.schema import builtin_schema
+from grove.embedded.kinds.context import Context as ServerContext
+from grove.embedded.kinds.registry import Registry
+from grove.embedded.machinery.schema import builtin_schema
 from grove.errors import Unsupported
 from grove.meta import Manifest
 from grove.testing import make

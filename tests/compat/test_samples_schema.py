@@ -11,7 +11,7 @@ from grove.admission import default, validate
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.crd import schema_of
 from grove.api.decode import decode
-from grove.embedded.schema import custom_schema
+from grove.embedded.machinery.schema import custom_schema
 from grove.meta import Manifest
 
 pytestmark = pytest.mark.compat

@@ -4,17 +4,23 @@ import asyncio
 from typing import cast
 
 from grove.api import kinds
-from grove.controllers.apply import BUSY, Applier
-from grove.controllers.flow import FLOW_SECONDS, FLOW_STEPS, Flow
-from grove.controllers.report import (
-    HOLD_SECONDS,
-    HOLD_WHILE_BUSY_SECONDS,
-    HOLD_WHILE_MOVING_SECONDS,
-    QUIET_SECONDS,
-    Haste,
-    Reported,
-    Reporter,
+from grove.controllers.apply import Applier
+from grove.controllers.pacing import (
+    BUSY_SECONDS,
+    BUSY_WRITES,
+    DEFERRED_SECONDS,
+    IDLE_SECONDS,
+    SETTLE_SECONDS,
+    STATUS_BURST,
+    STATUS_INTERVAL_SECONDS,
+    TRAFFIC_SECONDS,
+    TRAFFIC_STEPS,
+    PodTraffic,
+    StatusThrottle,
+    Urgency,
+    WriteLoad,
 )
+from grove.controllers.report import Reported, Reporter
 from grove.kube.client import Client, Written
 from grove.meta import Key, Manifest, ObjectMeta, Resource
 from grove.plan.changes import Create
@@ -65,16 +71,20 @@ class Stage:
 
     def __init__(self) -> None:
         self.server, self.loop = Server(), Loop()
-        self.applier = Applier(cast(Client, self.server))
-        self.flow = Flow(virtual_clock())
-        self.reporter = Reporter(self.applier, virtual_clock(), self.flow)
+        self.load, self.traffic = WriteLoad(), PodTraffic(virtual_clock())
+        self.applier = Applier(cast(Client, self.server), self.load)
+        self.reporter = Reporter(self.applier, StatusThrottle(virtual_clock(), self.traffic, self.load))
 
-    async def report(self, haste: Haste = Haste.WHEN_QUIET) -> Reported:
-        return await self.reporter.report(kinds.CLIQUES, CLIQUE, STATUS, barrier=self.loop, haste=haste)
+    async def report(self, urgency: Urgency = Urgency.SETTLED) -> Reported:
+        return await self.reporter.report(kinds.CLIQUES, CLIQUE, STATUS, barrier=self.loop, urgency=urgency)
+
+    def busy(self, writes: int = BUSY_WRITES) -> None:
+        for _ in range(writes):
+            self.load.began()
 
     def pods_are_placed(self) -> None:
-        for _ in range(FLOW_STEPS):
-            self.flow.saw(WAITING, PLACED)
+        for _ in range(TRAFFIC_STEPS):
+            self.traffic.saw(WAITING, PLACED)
 
 
 def held(seconds: float) -> Reported:
@@ -84,7 +94,7 @@ def held(seconds: float) -> Reported:
 def test_a_status_that_somebody_waits_for_is_written_at_once() -> None:
     async def story() -> None:
         stage = Stage()
-        assert (await stage.report(Haste.AT_ONCE)).written
+        assert (await stage.report(Urgency.IMMEDIATE)).written
         assert stage.server.statuses == [STATUS]
 
     run_virtual(story)
@@ -93,8 +103,8 @@ def test_a_status_that_somebody_waits_for_is_written_at_once() -> None:
 def test_a_status_that_nobody_waits_for_settles_first() -> None:
     async def story() -> None:
         stage = Stage()
-        assert await stage.report() == held(HOLD_SECONDS)
-        await asyncio.sleep(HOLD_SECONDS)
+        assert await stage.report() == held(SETTLE_SECONDS)
+        await asyncio.sleep(SETTLE_SECONDS)
         assert (await stage.report()).written
 
     run_virtual(story)
@@ -103,13 +113,13 @@ def test_a_status_that_nobody_waits_for_settles_first() -> None:
 def test_what_was_held_back_for_more_important_work_is_called_when_it_is_quiet() -> None:
     async def story() -> None:
         stage = Stage()
-        stage.applier.pending = BUSY
-        assert await stage.report() == held(HOLD_WHILE_BUSY_SECONDS)
-        stage.applier.pending = BUSY - 1
+        stage.busy()
+        assert await stage.report() == held(BUSY_SECONDS)
+        stage.load.ended()
         work = Create(kinds.PODS, make.pod_manifest())
         await stage.applier.apply([work], barrier=stage.loop, key=CLIQUE.key)
         assert stage.loop.called == []
-        await asyncio.sleep(QUIET_SECONDS)
+        await asyncio.sleep(IDLE_SECONDS)
         assert stage.loop.called == [CLIQUE.key]
         assert (await stage.report()).written
 
@@ -119,11 +129,11 @@ def test_what_was_held_back_for_more_important_work_is_called_when_it_is_quiet()
 def test_why_something_does_not_go_on_is_told_soon_however_busy_it_is() -> None:
     async def story() -> None:
         stage = Stage()
-        stage.applier.pending = BUSY
+        stage.busy()
         stage.pods_are_placed()
-        assert await stage.report(Haste.SOON) == held(HOLD_SECONDS)
-        await asyncio.sleep(HOLD_SECONDS)
-        assert (await stage.report(Haste.SOON)).written
+        assert await stage.report(Urgency.SOON) == held(SETTLE_SECONDS)
+        await asyncio.sleep(SETTLE_SECONDS)
+        assert (await stage.report(Urgency.SOON)).written
 
     run_virtual(story)
 
@@ -132,21 +142,21 @@ def test_what_is_on_its_way_is_told_when_pods_are_no_longer_being_placed() -> No
     async def story() -> None:
         stage = Stage()
         stage.pods_are_placed()
-        assert await stage.report(Haste.WHEN_STILL) == held(HOLD_WHILE_MOVING_SECONDS)
-        await asyncio.sleep(FLOW_SECONDS)
+        assert await stage.report(Urgency.DEFERRED) == held(DEFERRED_SECONDS)
+        await asyncio.sleep(TRAFFIC_SECONDS)
         stage.pods_are_placed()
-        await asyncio.sleep(FLOW_SECONDS)
+        await asyncio.sleep(TRAFFIC_SECONDS)
         assert stage.loop.called == []
-        await asyncio.sleep(2 * QUIET_SECONDS)
+        await asyncio.sleep(2 * IDLE_SECONDS)
         assert stage.loop.called == [CLIQUE.key]
-        assert (await stage.report(Haste.WHEN_STILL)).written
+        assert (await stage.report(Urgency.DEFERRED)).written
 
     run_virtual(story)
 
 
 def test_what_is_on_its_way_is_told_as_ever_when_nothing_else_is() -> None:
     async def story() -> None:
-        assert await Stage().report(Haste.WHEN_STILL) == held(HOLD_SECONDS)
+        assert await Stage().report(Urgency.DEFERRED) == held(SETTLE_SECONDS)
 
     run_virtual(story)
 
@@ -155,12 +165,68 @@ def test_what_was_on_its_way_settles_once_it_has_arrived() -> None:
     async def story() -> None:
         stage = Stage()
         stage.pods_are_placed()
-        await stage.report(Haste.WHEN_STILL)
-        await asyncio.sleep(HOLD_SECONDS)
-        assert await stage.report() == held(HOLD_SECONDS)
-        await asyncio.sleep(HOLD_SECONDS)
+        await stage.report(Urgency.DEFERRED)
+        await asyncio.sleep(SETTLE_SECONDS)
+        assert await stage.report() == held(SETTLE_SECONDS)
+        await asyncio.sleep(SETTLE_SECONDS)
         assert (await stage.report()).written
-        await asyncio.sleep(10 * QUIET_SECONDS)
+        await asyncio.sleep(10 * IDLE_SECONDS)
         assert stage.loop.called == []
+
+    run_virtual(story)
+
+
+def scheduled(status: str, at: str) -> Manifest:
+    return {"conditions": [{"type": "Scheduled", "status": status, "lastTransitionTime": at}]}
+
+
+async def told(stage: Stage, status: Manifest) -> Reported:
+    return await stage.reporter.report(kinds.CLIQUES, CLIQUE, status, barrier=stage.loop)
+
+
+def test_a_condition_turned_when_that_was_observed_and_not_when_it_was_written() -> None:
+    async def story() -> None:
+        stage = Stage()
+        await told(stage, scheduled("True", "12:00:00"))
+        await asyncio.sleep(SETTLE_SECONDS)
+        assert (await told(stage, scheduled("True", "12:00:30"))).written
+        assert stage.server.statuses == [scheduled("True", "12:00:00")]
+
+    run_virtual(story)
+
+
+def test_a_condition_that_turned_again_while_it_was_held_back_has_the_time_of_the_last_turn() -> None:
+    async def story() -> None:
+        stage = Stage()
+        await told(stage, scheduled("True", "12:00:00"))
+        await told(stage, scheduled("False", "12:00:10"))
+        await asyncio.sleep(SETTLE_SECONDS)
+        assert (await told(stage, scheduled("False", "12:00:30"))).written
+        assert stage.server.statuses == [scheduled("False", "12:00:10")]
+
+    run_virtual(story)
+
+
+def test_of_an_object_that_is_gone_no_transition_is_remembered() -> None:
+    async def story() -> None:
+        stage = Stage()
+        await told(stage, scheduled("True", "12:00:00"))
+        stage.reporter.forget(kinds.CLIQUES, CLIQUE.key)
+        await told(stage, scheduled("True", "13:00:00"))
+        await asyncio.sleep(SETTLE_SECONDS)
+        await told(stage, scheduled("True", "13:00:30"))
+        assert stage.server.statuses == [scheduled("True", "13:00:00")]
+
+    run_virtual(story)
+
+
+def test_a_status_that_never_settles_is_written_less_often_but_news_at_once() -> None:
+    async def story() -> None:
+        stage, start = Stage(), virtual_clock().monotonic()
+        while virtual_clock().monotonic() - start < 20 * STATUS_INTERVAL_SECONDS:
+            outcome = (await told(stage, {"message": f"try {virtual_clock().monotonic()}"})).outcome
+            await asyncio.sleep(outcome.seconds if isinstance(outcome, After) else 0.01)
+        assert STATUS_BURST + 19 <= len(stage.server.statuses) <= STATUS_BURST + 21
+        assert (await stage.report(Urgency.IMMEDIATE)).written
 
     run_virtual(story)

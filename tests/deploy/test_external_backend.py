@@ -31,7 +31,7 @@ from grove.api.config import OperatorConfiguration
 from grove.assembly import Operator, assemble
 from grove.cli.operating import observed, written
 from grove.cli.permissions import needed
-from grove.embedded.authentication import service_account_user
+from grove.embedded.access.authentication import service_account_user
 from grove.kube.client import Client
 from grove.kube.limiter import Limiter
 from grove.meta import Key, Manifest, resource

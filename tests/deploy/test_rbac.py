@@ -16,7 +16,7 @@ from grove.assembly import Operator
 from grove.cli.connect import Reached
 from grove.cli.operating import observed, operator_for, written
 from grove.cli.permissions import Need, needed
-from grove.embedded.authentication import service_account_user
+from grove.embedded.access.authentication import service_account_user
 from grove.kube.client import Client
 from grove.kube.config import Connection
 from grove.kube.limiter import Limiter

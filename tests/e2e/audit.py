@@ -30,6 +30,7 @@ POLICY: Final = {
                 {"group": "scheduler.grove.io", "resources": ["podgangs", "podgangs/status"]},
             ],
         },
+        {"level": "Metadata", "verbs": ["delete"], "resources": [{"group": "", "resources": ["pods"]}]},
         {"level": "None"},
     ],
 }
@@ -55,10 +56,15 @@ class Audit:
             if status.get("code") in (200, 201) and version:
                 yield int(version), entry
 
+    def evicted(self, namespace: str) -> bool:
+        """Whether a scheduler deleted pods: KAI does when its binder was away for a while."""
+        deletions = (each for each in self._entries(namespace, "pods", "") if each["verb"] == "delete")
+        return any("scheduler" in each["user"]["username"] for each in deletions)
+
     def unanswered(self, namespace: str, resource: str, subresource: str = "") -> Iterator[Manifest]:
         """The writes of which nobody knows what they led to: whoever made them was gone by then."""
         for entry in self._entries(namespace, resource, subresource):
-            if not (entry.get("responseObject") or {}).get("metadata"):
+            if entry["verb"] != "delete" and not (entry.get("responseObject") or {}).get("metadata"):
                 yield entry
 
     def _entries(self, namespace: str, resource: str, subresource: str) -> Iterator[Manifest]:

@@ -94,6 +94,14 @@ class Ledger:
             except TimeoutError:
                 raise AssertionError(f"not within {seconds} s: {what}\n{tell()}") from None
 
+    async def holds(self, law: Callable[[], bool], seconds: float, tell: Callable[[], str] = str) -> None:
+        """Something holds for so long, looked at whenever a watch told something."""
+        try:
+            await self.until(lambda: not law(), "it is broken", seconds=seconds)
+        except AssertionError:
+            return
+        raise AssertionError(tell())
+
     async def quiet(self, seconds: float, *, within: float = 60.0) -> None:
         """Returns when no watch has told anything for so long."""
         async with asyncio.timeout(within):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.embedded.server import BARE, PODS, pod, refusal, with_cluster
+from tests.embedded.bare_cluster import BARE, PODS, pod, refusal, with_cluster
 
 from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
 from grove.embedded.local import LocalClient

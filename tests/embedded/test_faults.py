@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.embedded.server import MAPS, PODS, collect, config_map, pod, refusal, with_cluster
+from tests.embedded.bare_cluster import MAPS, PODS, collect, config_map, pod, refusal, with_cluster
 
 from grove.embedded.cluster import EmbeddedCluster
 from grove.embedded.faults import ConnectionLost, Fault

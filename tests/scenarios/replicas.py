@@ -14,9 +14,9 @@ from enum import Enum
 from typing import Any
 
 from grove.assembly import Identity, Operator, assemble
-from grove.embedded.app import Response as Answer
 from grove.embedded.identity import MASTERS, User
 from grove.embedded.requests import Logged
+from grove.embedded.server.app import Response as Answer
 from grove.kube.client import Client
 from grove.kube.limiter import Limiter
 from grove.kube.retry import RetryPolicy

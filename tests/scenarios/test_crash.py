@@ -5,7 +5,8 @@ import functools
 import pytest
 from tests.scenarios.stories import STAGES
 
-from grove.api.labels import SCHEDULER_BACKEND
+from grove.api.kinds import GANGS
+from grove.api.labels import INCARNATION, SCHEDULER_BACKEND
 from grove.embedded.faults import Fault
 from grove.meta import Manifest, Resource, resource
 from grove.testing import make
@@ -78,8 +79,14 @@ def test_dying_at_a_write_changes_nothing_in_the_end(backend: str, number: int, 
         await restart_when_dead(world, death)
         assert await portrait(world, (OBJECTS[backend],)) == want
         assert guard.broken == []
+        # A portrait leaves out how often a gang was started: it must not have been more than once.
+        assert [gang["metadata"]["name"] for gang in await world.all(GANGS) if started_again(gang)] == []
 
     run_world(run, options(backend), operator=False)
+
+
+def started_again(gang: Manifest) -> bool:
+    return INCARNATION in (gang["metadata"].get("annotations") or {})
 
 
 async def restart_when_dead(world: World, death: Fault) -> None:

@@ -1,7 +1,7 @@
 """What cannot be written or kept up is told by a condition of the set, and shown by `kubectl get pcs`."""
 
 import pytest
-from tests.embedded.server import json_of, send
+from tests.embedded.bare_cluster import json_of, send
 from tests.scenarios.stories import STAGES, refusal, set_condition, until_running
 
 from grove.api import kinds, labels

@@ -26,8 +26,8 @@ from grove.api import kinds, labels
 from grove.api.config import load
 from grove.backends.kai import PODGROUPS as KAI_PODGROUPS
 from grove.embedded.actors.schedulers import kai_install
-from grove.embedded.builtins import builtin_types
 from grove.embedded.faults import Fault
+from grove.embedded.kinds.builtins import builtin_types
 from grove.meta import Key, Manifest
 from grove.testing import make
 from grove.testing.world import CRDS, OPERATOR, World, WorldOptions, run_world

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from grove.embedded.app import Request, Response
+from grove.embedded.server.app import Request, Response
 from grove.meta import Manifest, resource
 from grove.testing import make
 from grove.testing.virtual_time import virtual_loop

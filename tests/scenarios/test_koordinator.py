@@ -90,7 +90,7 @@ def test_roles_are_held_to_their_own_minimum() -> None:
         told = await until_reason(world, "train-0", "Scheduled", "Unschedulable")
         await world.settle()
         assert placed(await world.pods()) == {}
-        assert "0 of 4 pods placed; pod default/train-0-leader-" in told["message"]
+        assert "0 of 4 pods placed; a pod of train-0-leader: " in told["message"]
         assert "0/4 nodes are available: 4 Insufficient nvidia.com/gpu" in told["message"]
 
     run_world(story, STAGE.options)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Reading, Verdict
@@ -21,7 +22,7 @@ _GATED: Final = "SchedulingGated"
 #: What a pod says when another member of its gang is in the way; a member that fits nowhere says it itself.
 _MEMBER = re.compile(
     r'gets rejected due to member Pod "(?P<pod>[^"]*)" is unschedulable with reason '
-    r'(?P<why>"(?:[^"\\]|\\.)*")(?:, alreadyWaitForBound: (?P<placed>\d+))?'
+    r'(?P<why>"(?:[^"\\]|\\.)*")'
 )
 _PLACES = re.compile(r"desiredOfferSlot: (?P<wanted>\d+), (?P<places>.*)", re.DOTALL)
 _PLACE = re.compile(r"topology topologyNode (?P<name>[^;,:]+): (?P<room>\d+)")
@@ -37,7 +38,7 @@ def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod]) -> Rea
         return decided
     words = next(iter(sorted(_words(seen), key=_rank)), "")
     if words:
-        text = f"{seen.sentence}; {_plain(words)}".rstrip(". ")
+        text = f"{seen.sentence}; {_plain(words, seen.pending)}".rstrip(". ")
         return Reading(Verdict.UNSCHEDULABLE, UNSCHEDULABLE, f"{text}.")
     return _silent(objects, seen)
 
@@ -59,8 +60,12 @@ def _rank(words: str) -> int:
     return 1 if _MEMBER.search(words) else 2
 
 
-def _plain(words: str) -> str:
-    """The scheduler's own words without what they are wrapped into."""
+def _plain(words: str, pods: Sequence[Pod]) -> str:
+    """The scheduler's own words without what they are wrapped into.
+
+    Koordinator tries a gang every two seconds and names another pod each time. Equal pods lack the same, so
+    the role is named; how many of the others found room changes with each try and is left out.
+    """
     found = _MEMBER.search(words)
     if found is None:
         return _places(words)
@@ -68,10 +73,9 @@ def _plain(words: str) -> str:
         why = str(json.loads(found["why"]))
     except ValueError:
         why = found["why"].strip('"')
-    told = f"pod {found['pod']}: {_places(why).rstrip('. ')}"
-    if found["placed"] not in (None, "0"):
-        told += f"; there is room for {found['placed']} of the others"
-    return told
+    role = {str(pod.key): pod.labels.get(labels.POD_CLIQUE) for pod in pods}.get(found["pod"])
+    who = f"a pod of {role}" if role else f"pod {found['pod']}"
+    return f"{who}: {_places(why).rstrip('. ')}"
 
 
 def _places(words: str) -> str:

@@ -80,8 +80,8 @@ def configuration(scheduler: str = "", *, real: bool = False) -> OperatorConfigu
 async def local_cluster(options: "ClusterOptions", kubeconfig: Path) -> "AsyncIterator[EmbeddedCluster]":
     """A running cluster whose kubeconfig is in the file; both are gone afterwards."""
     from grove.embedded.cluster import EmbeddedCluster, RefusedToStart
-    from grove.embedded.http import PortInUse
-    from grove.embedded.journal import DirectoryInUse
+    from grove.embedded.server.http import PortInUse
+    from grove.embedded.storage.journal import DirectoryInUse
 
     try:
         cluster = await EmbeddedCluster(options).start()

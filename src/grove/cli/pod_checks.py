@@ -9,7 +9,7 @@ import copy
 from grove.admission.templates import Trial, refusal_of
 from grove.embedded.errors import ApiError
 from grove.embedded.kinds.pod_template import default_pod_spec, pod_spec_errors
-from grove.embedded.schema import builtin_schema
+from grove.embedded.machinery.schema import builtin_schema
 from grove.errors import BadRequest, FieldError
 
 

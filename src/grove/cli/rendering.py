@@ -175,7 +175,7 @@ def _remarks(judgement: Judgement) -> list[str]:
 
 def _schema_errors(manifest: Manifest) -> list[FieldError]:
     """What the API server would refuse by the definition of the kind, beyond what the judgement says."""
-    from grove.embedded.schema import custom_schema
+    from grove.embedded.machinery.schema import custom_schema
 
     schema = custom_schema(schema_of(PodCliqueSet))
     stored = copy.deepcopy(manifest)

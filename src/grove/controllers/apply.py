@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from grove.controllers.echoes import Echoes
+from grove.controllers.pacing import WriteLoad
 from grove.errors import (
     AlreadyExists,
     Conflict,
@@ -36,8 +37,6 @@ from grove.words import counted
 IN_FLIGHT = 64
 #: However many namespaces write at once, each may have so many writes under way if there is room.
 LEAST_SHARE = 8
-#: With so many writes under way the operator counts as busy.
-BUSY = 8
 
 #: The version of no object, since a store counts on before it has any. An apply that names it creates its
 #: object or is refused: a server compares versions only with what is there.
@@ -119,14 +118,11 @@ class Applied:
 class Applier:
     """Carries out changes with bounded concurrency, for all controllers together."""
 
-    def __init__(self, client: Client, *, in_flight: int = IN_FLIGHT) -> None:
+    def __init__(self, client: Client, load: WriteLoad | None = None, *, in_flight: int = IN_FLIGHT) -> None:
         self._client = client
+        self._load = load or WriteLoad()
         self.echoes = Echoes()
         self.slots = Slots(in_flight, least=LEAST_SHARE)
-        #: Changes asked for and not yet answered, statuses aside: how busy we are with making progress.
-        self.pending = 0
-        #: Called when that falls below `BUSY`.
-        self.on_quiet: Callable[[], None] = lambda: None
 
     async def apply(self, changes: Sequence[Change], *, barrier: Remembers, key: Key) -> Applied:
         """Carry out one stage. The first failure stops what has not begun; what has begun is finished."""
@@ -171,14 +167,12 @@ class Applier:
             barrier.wrote(key, change.resource, version, about=about)
 
     async def _progress(self, change: Change) -> Written | Object | None:
-        self.pending += 1
+        self._load.began()
         try:
             async with self.slots.of(_key_of(change).namespace):
                 return await self._carry_out(change)
         finally:
-            self.pending -= 1
-            if self.pending == BUSY - 1:
-                self.on_quiet()
+            self._load.ended()
 
     async def _report(self, change: Patch) -> Written | Object | None:
         version = ""

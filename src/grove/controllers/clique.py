@@ -22,7 +22,7 @@ from grove.controllers.apply import (
 )
 from grove.controllers.limits import PodLimit
 from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_OWNER, of_one_set, pods_of
-from grove.controllers.report import Haste
+from grove.controllers.pacing import POD_LIMIT_SECONDS, Urgency
 from grove.controllers.restarts import bound_by_podgroup, given_up
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError
@@ -38,8 +38,6 @@ from grove.runtime.outcome import DONE, After, Outcome
 MOST_AT_ONCE = 500
 #: After so many planned pods everybody else gets a turn.
 _GIVE_WAY_AFTER = 50
-#: How often a clique that may not have more pods asks again.
-ASK_AGAIN_SECONDS = 15.0
 #: A thousand pods fail for the same reason in as many words; some of them are enough to understand it.
 _MOST_ERRORS = 5
 
@@ -94,7 +92,7 @@ class CliqueReconciler:
         if applied.count(Create, kinds.PODS) >= MOST_AT_ONCE:
             return After(0.0, "more pods are to be created")
         if self.limit.shortage(key) is not None:
-            return After(ASK_AGAIN_SECONDS, "the set may not have more pods")
+            return After(POD_LIMIT_SECONDS, "the set may not have more pods")
         return outcome
 
     def observe(self, key: Key) -> Seen | None:
@@ -203,7 +201,7 @@ class CliqueReconciler:
             clique,
             status,
             barrier=self.barrier,
-            haste=_haste(clique, status, applied),
+            urgency=_urgency(clique, status, applied),
         )
         if applied.refusals:
             self.shell.recorder.send(events.pods_failed(clique, failures_text(applied.refusals)))
@@ -223,15 +221,15 @@ def _deletion(pod: Pod) -> Delete:
     return Delete(kinds.PODS, pod.key, pod.uid, "" if pod.bound else pod.metadata.resource_version)
 
 
-def _haste(clique: PodClique, status: Manifest, applied: Applied) -> Haste:
+def _urgency(clique: PodClique, status: Manifest, applied: Applied) -> Urgency:
     """Soon if pods cannot be made; late while they wait to be placed for the first time."""
     if applied.refusals:
-        return Haste.AT_ONCE
+        return Urgency.IMMEDIATE
     scheduled: int = status["scheduledReplicas"]
     before = find_condition(clique.status.conditions, conditions.CLIQUE_SCHEDULED)
     if scheduled < clique.spec.minimum and not (before is not None and before.is_true):
-        return Haste.WHEN_STILL
-    return Haste.WHEN_QUIET
+        return Urgency.DEFERRED
+    return Urgency.SETTLED
 
 
 def _prepared(backend: Backend, pod: Manifest, gang: PodGang, context: Context) -> Manifest:

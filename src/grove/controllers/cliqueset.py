@@ -20,7 +20,7 @@ from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, NameTaken, Remembers, failures_text, told_once
 from grove.controllers.contests import FORGET_SECONDS, Contests
 from grove.controllers.members import pods_of
-from grove.controllers.report import Haste
+from grove.controllers.pacing import CREATING_SECONDS, MOVING_SECONDS, Urgency
 from grove.controllers.restarts import bound_by_podgroup
 from grove.controllers.shell import Shell
 from grove.controllers.trials import AGAIN_SECONDS, Trials
@@ -36,10 +36,6 @@ from grove.runtime.yielding import giving_way
 from grove.words import counted
 
 BY_SET = "set"
-#: How often a set looks whether the waiting pods of its moving gangs are gone.
-LEAVE_SECONDS = 0.5
-#: How often a set that still gets its children tells how far it is.
-SAY_SECONDS = 2.0
 
 
 class CliqueSetReconciler:
@@ -95,8 +91,8 @@ class CliqueSetReconciler:
             outcome,
             After(0.0, "more children are to be created") if plan.more else DONE,
             After(AGAIN_SECONDS, "a template names what does not exist yet") if again else DONE,
-            After(LEAVE_SECONDS, "gangs move") if self.leaving(seen, judgement) else DONE,
-            After(LEAVE_SECONDS, "gates are being opened") if len(changes) < len(plan.changes) else DONE,
+            After(MOVING_SECONDS, "gangs move") if self.leaving(seen, judgement) else DONE,
+            After(MOVING_SECONDS, "gates are being opened") if len(changes) < len(plan.changes) else DONE,
             After(sifted.wait, "somebody else insists on a field") if sifted.wait is not None else DONE,
             After(FORGET_SECONDS, "a field was contested") if self.contests.notices(key) else DONE,
         )
@@ -275,7 +271,9 @@ class CliqueSetReconciler:
             cliqueset,
             status,
             barrier=self.barrier,
-            haste=Haste.AT_ONCE if applied.refusals or (news and judgement.refused) else Haste.WHEN_QUIET,
+            urgency=Urgency.IMMEDIATE
+            if applied.refusals or (news and judgement.refused)
+            else Urgency.SETTLED,
         )
         self._said[cliqueset.key] = self.shell.clock.monotonic()
         if judgement.refused and reported.written:
@@ -287,7 +285,7 @@ class CliqueSetReconciler:
 
     def _said_lately(self, key: Key) -> bool:
         """Whether the status may wait: to compute it takes time for every replica that exists."""
-        return self.shell.clock.monotonic() - self._said.get(key, -math.inf) < SAY_SECONDS
+        return self.shell.clock.monotonic() - self._said.get(key, -math.inf) < CREATING_SECONDS
 
     async def release(self, cliqueset: PodCliqueSet) -> Outcome:
         """Take our finalizer off a set that goes: its children go with it, by their owner reference."""

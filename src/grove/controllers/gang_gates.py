@@ -6,7 +6,6 @@ gangs whose backend has a process of its own: that process writes no pods.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from grove.api import conditions, kinds, labels
 from grove.api.gang import PodGang
@@ -17,6 +16,7 @@ from grove.controllers import events
 from grove.controllers.apply import Remembers, failures_text
 from grove.controllers.gang_view import Forward, Seen
 from grove.controllers.members import pods_of
+from grove.controllers.pacing import STEPPED_BACK_SECONDS
 from grove.controllers.partial import PartialGangs
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError, Terminal, Waiting
@@ -24,9 +24,6 @@ from grove.meta import Manifest, find_condition
 from grove.plan.changes import Change, JsonPatch
 from grove.plan.gates import Opening, gates_of, opening, releasable
 from grove.runtime.outcome import DONE, After, Outcome, soonest
-
-#: How often a gang that steps back looks whether it still must.
-ASK_SECONDS: Final = 2.0
 
 
 class GangGates:
@@ -103,7 +100,7 @@ class GangGates:
             f"until gang {urgent.key}, which has a higher priority, is placed" if urgent else "for a moment"
         )
         # Nobody tells us when the other one is placed.
-        return After(min(left, ASK_SECONDS), f"the gang was preempted and waits {waits}")
+        return After(min(left, STEPPED_BACK_SECONDS), f"the gang was preempted and waits {waits}")
 
     def _more_urgent(self, seen: Seen) -> PodGang | None:
         """A gang of the same backend with a higher priority that may be placed and is not."""

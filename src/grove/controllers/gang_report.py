@@ -22,7 +22,7 @@ from grove.controllers.gang_words import (
     stray_pods,
     troubles,
 )
-from grove.controllers.report import Haste
+from grove.controllers.pacing import Urgency
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError
 from grove.meta import Condition, Manifest, find_condition
@@ -77,13 +77,13 @@ class GangReport:
         status = desired_gang_status(gang, facts, now=now)
         # Gates open only once Initialized is written. After a failure the next look may be long in coming.
         urgent = bool(told.anew) or opens or failure is not None
-        haste = Haste.AT_ONCE if urgent else _haste(gang, facts, reading)
+        urgency = Urgency.IMMEDIATE if urgent else _urgency(gang, facts, reading)
         reported = await self.shell.reporter.report(
             kinds.GANGS,
             gang,
             status,
             barrier=barrier,
-            haste=haste,
+            urgency=urgency,
         )
         if forward.repairs and failure is None:
             self.shell.recorder.send(events.objects_repaired(gang, f"put back {', '.join(forward.repairs)}"))
@@ -199,12 +199,12 @@ def _as_written(gang: PodGang, written: Applied | None) -> PodGang:
     return replace(gang, metadata=metadata, spec=replace(gang.spec, podgroups=podgroups))
 
 
-def _haste(gang: PodGang, facts: GangFacts, reading: Reading) -> Haste:
+def _urgency(gang: PodGang, facts: GangFacts, reading: Reading) -> Urgency:
     """Why it does not go on is told soon; that it still waits for its turn, when there is time."""
     refused = reading.verdict is Verdict.UNSCHEDULABLE and _is_news(gang, reading)
     if refused or facts.troubles:
-        return Haste.SOON
+        return Urgency.SOON
     before = find_condition(gang.status.conditions, conditions.SCHEDULED)
     if reading.verdict is Verdict.WAITING and not (before is not None and before.is_true):
-        return Haste.WHEN_STILL
-    return Haste.WHEN_QUIET
+        return Urgency.DEFERRED
+    return Urgency.SETTLED

@@ -22,6 +22,7 @@ from grove.api.revision import next_revision
 from grove.api.service import Service
 from grove.api.topology import ClusterTopologyBinding
 from grove.controllers.echoes import Echoes
+from grove.controllers.pacing import DEBOUNCE_SECONDS, debounce_children, debounce_pods, debounce_status
 from grove.controllers.scheduling import Scheduling, gang_key
 from grove.meta import Key, Object, Resource, find_condition
 from grove.plan.conditions import Reporting
@@ -32,20 +33,6 @@ CLIQUESET = "cliqueset"
 CLIQUE = "clique"
 GANG = "gang"
 TOPOLOGY = "topology"
-
-#: How long a flood is gathered: so much for each object in it, at most so much.
-_SECONDS_LEAST = 0.01
-#: On a cluster with many pods everybody waits a little longer: nobody sees it, and there is less to do.
-_CROWD_SECONDS_EACH = 0.00002
-_CROWD_SECONDS_MOST = 0.1
-_UNHURRIED_SECONDS_EACH = 0.0005
-_UNHURRIED_SECONDS_MOST = 1.0
-_A_MOMENT_SECONDS = 0.2
-_SECONDS_EACH = 0.0005
-_SECONDS_MOST = 0.5
-#: Looking at a set takes time for each of its gangs, so the pauses in between grow likewise.
-_SET_SECONDS_EACH = 0.0004
-_SET_SECONDS_MOST = 2.0
 
 #: What the API server copies from a node to the pods that are bound to it.
 _PLACE = "topology.kubernetes.io/"
@@ -67,15 +54,12 @@ def at_once(key: Key, cache: Cache) -> float:
 
 
 def in_a_moment(key: Key, cache: Cache) -> float:
-    return _A_MOMENT_SECONDS
+    return DEBOUNCE_SECONDS
 
 
 def with_its_pods(key: Key, cache: Cache) -> float:
-    """Longer for a gang or clique with many pods; one of the two indexes knows the key."""
-    pods = cache.store(Pod)
-    count = max(pods.count("gang", str(key)), pods.count("clique", str(key)))
-    crowd = min(_CROWD_SECONDS_MOST, _CROWD_SECONDS_EACH * len(pods))
-    return min(_SECONDS_MOST, _SECONDS_LEAST + crowd + _SECONDS_EACH * count)
+    """Longer for a gang or clique with many pods."""
+    return debounce_pods(_pods_of(key, cache), len(cache.store(Pod)))
 
 
 def as_soon_as_all_exist(key: Key, cache: Cache) -> float:
@@ -88,8 +72,7 @@ def as_soon_as_all_exist(key: Key, cache: Cache) -> float:
 
 def unhurried(key: Key, cache: Cache) -> float:
     """What goes into statuses only may be gathered for about as long as those are held back."""
-    crowd = min(_UNHURRIED_SECONDS_MOST, _UNHURRIED_SECONDS_EACH * len(cache.store(Pod)))
-    return max(_A_MOMENT_SECONDS, crowd, with_its_pods(key, cache))
+    return debounce_status(_pods_of(key, cache), len(cache.store(Pod)))
 
 
 def unless_others_wait(key: Key, cache: Cache) -> float:
@@ -103,7 +86,13 @@ def unless_others_wait(key: Key, cache: Cache) -> float:
 
 def with_its_siblings(key: Key, cache: Cache) -> float:
     """Longer for a set with many gangs."""
-    return min(_SET_SECONDS_MOST, _SET_SECONDS_EACH * cache.store(PodGang).count("set", str(key)))
+    return debounce_children(cache.store(PodGang).count("set", str(key)))
+
+
+def _pods_of(key: Key, cache: Cache) -> int:
+    """How many pods a gang or clique has; one of the two indexes knows the key."""
+    pods = cache.store(Pod)
+    return max(pods.count("gang", str(key)), pods.count("clique", str(key)))
 
 
 # Who is concerned ---------------------------------------------------------------------------------
@@ -349,7 +338,7 @@ def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Wakeable], 
         elif (key := gang_key(item)) is not None:
             if old is not None and new is not None and not wanted(old, new):
                 # Its verdict. The pods follow it within moments, and nothing waits for us to pass it on.
-                controllers[GANG].enqueue_after(key, _A_MOMENT_SECONDS)
+                controllers[GANG].enqueue_after(key, DEBOUNCE_SECONDS)
                 return
             controllers[GANG].enqueue(key)
 

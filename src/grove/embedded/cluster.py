@@ -15,7 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from grove.embedded import crds
+from grove.embedded.access.authentication import Authenticator
+from grove.embedded.access.kubeconfig import kubeconfig, write_kubeconfig
+from grove.embedded.access.rbac import Authorizer
+from grove.embedded.access.tls import Certificates, make_certificates
 from grove.embedded.actors.garbage import GarbageCollector
 from grove.embedded.actors.kubelet import Kubelet
 from grove.embedded.actors.mirror import Mirrors
@@ -34,27 +37,24 @@ from grove.embedded.actors.schedulers.native import NativeScheduler
 from grove.embedded.actors.schedulers.volcano import VolcanoScheduler
 from grove.embedded.actors.schedulers.volcano_controllers import VolcanoControllers
 from grove.embedded.actors.schedulers.yunikorn import YuniKornScheduler
-from grove.embedded.api import API
-from grove.embedded.app import App, version_info
-from grove.embedded.authentication import Authenticator
-from grove.embedded.catalog import Catalog
 from grove.embedded.clock import Clock, SystemClock, rfc3339
 from grove.embedded.errors import Manifest, gone
-from grove.embedded.expiry import EventExpiry
 from grove.embedded.faults import Faults
-from grove.embedded.generator import Generator
-from grove.embedded.http import HttpServer
 from grove.embedded.identity import MASTERS, User
-from grove.embedded.journal import Journal
-from grove.embedded.kubeconfig import kubeconfig, write_kubeconfig
+from grove.embedded.kinds import crds
+from grove.embedded.kinds.catalog import Catalog
 from grove.embedded.local import LocalClient
+from grove.embedded.machinery.ssa import Mode
 from grove.embedded.nodes import NodeShape, node_objects
-from grove.embedded.rbac import Authorizer
 from grove.embedded.requests import RequestLog
-from grove.embedded.ssa import Mode
-from grove.embedded.store import RING, Snapshot, Store
-from grove.embedded.tls import Certificates, make_certificates
-from grove.embedded.webhooks import Resolver, Webhooks
+from grove.embedded.server.app import App, version_info
+from grove.embedded.server.http import HttpServer
+from grove.embedded.storage.expiry import EventExpiry
+from grove.embedded.storage.journal import Journal
+from grove.embedded.storage.store import RING, Snapshot, Store
+from grove.embedded.verbs.api import API
+from grove.embedded.verbs.generator import Generator
+from grove.embedded.verbs.webhooks import Resolver, Webhooks
 
 log = logging.getLogger(__name__)
 IN_CLUSTER = "KUBERNETES_SERVICE_HOST"

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 
 Manifest = dict[str, Any]
 

@@ -12,11 +12,11 @@ from typing import Protocol
 
 import msgspec
 
-from grove.embedded.app import App
 from grove.embedded.errors import ApiError, Manifest, internal
 from grove.embedded.identity import ADMIN, User
-from grove.embedded.messages import Request
-from grove.embedded.store import encode
+from grove.embedded.server.app import App
+from grove.embedded.server.messages import Request
+from grove.embedded.storage.store import encode
 
 decode = msgspec.json.Decoder().decode
 

@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from grove.embedded.app import App, Request
-from grove.embedded.app import Response as Answer
 from grove.embedded.identity import User
+from grove.embedded.server.app import App, Request
+from grove.embedded.server.app import Response as Answer
 from grove.errors import Unreachable
 from grove.kube.retry import LOST, NOT_SENT, TIMED_OUT
 from grove.kube.transport import Response, Stream

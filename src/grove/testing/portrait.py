@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from grove.api import kinds, labels
 from grove.embedded.cluster import EmbeddedCluster
-from grove.embedded.store import Event
+from grove.embedded.storage.store import Event
 from grove.meta import Manifest, Resource
 from grove.testing.world import World
 

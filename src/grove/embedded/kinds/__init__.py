@@ -1,13 +1,15 @@
-"""What the built-in kinds mean beyond their schema: defaults, validation, what a write may change.
+"""Which kinds the server serves, built in or defined by a CRD, and what each means beyond its schema.
 
-`strategy_for` finds the rules of a kind; kinds without special rules get `Strategy` itself.
+`registry.py` and `catalog.py` find a kind; `strategy_for` finds the rules of a built-in one: defaults,
+validation, what a write may change. Kinds without special rules get `Strategy` itself. Pure: other objects
+are read through `Context`. May import `machinery` and `data`, not `storage`.
 """
 
 from __future__ import annotations
 
 from grove.embedded.kinds import core, pod, scheduling, workloads
 from grove.embedded.kinds.base import Strategy
-from grove.embedded.registry import ResourceType
+from grove.embedded.resource_type import ResourceType
 
 __all__ = ["Strategy", "strategy_for"]
 

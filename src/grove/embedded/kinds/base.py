@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from grove.embedded.context import Context
 from grove.embedded.errors import Cause, Manifest
-from grove.embedded.options import DeleteOptions
-from grove.embedded.schema import builtin_schema
+from grove.embedded.kinds.context import Context
+from grove.embedded.machinery.options import DeleteOptions
+from grove.embedded.machinery.schema import builtin_schema
 
 _LABEL_TEXT = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _LABEL = re.compile(rf"^{_LABEL_TEXT}$")

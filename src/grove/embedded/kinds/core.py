@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import ipaddress
 
-from grove.embedded.context import Context
 from grove.embedded.errors import Cause, Manifest
 from grove.embedded.kinds.base import (
     IMMUTABLE,
@@ -20,6 +19,7 @@ from grove.embedded.kinds.base import (
     required,
     unsupported,
 )
+from grove.embedded.kinds.context import Context
 
 _HIGHEST_USER_PRIORITY = 1_000_000_000
 

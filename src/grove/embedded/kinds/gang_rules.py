@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from grove.embedded.context import Context
 from grove.embedded.errors import Cause, Manifest
 from grove.embedded.kinds.base import (
     IMMUTABLE,
@@ -19,18 +18,8 @@ from grove.embedded.kinds.base import (
     too_many,
     unsupported,
 )
+from grove.embedded.kinds.context import Context
 
-GATES = frozenset(
-    {
-        "GenericWorkload",
-        "GangScheduling",
-        "TopologyAwareWorkloadScheduling",
-        "WorkloadAwarePreemption",
-        "CompositePodGroup",
-        "PodGroupPreemptionPolicy",
-        "DRAWorkloadResourceClaims",
-    }
-)
 MOST_CLAIMS = 4
 HIGHEST_PRIORITY = 1_000_000_000
 _GATED = {

@@ -5,9 +5,9 @@ What an update may change is in `pod_updates`. Kubelets and schedulers obey thes
 
 from __future__ import annotations
 
-from grove.embedded.context import Context
 from grove.embedded.errors import ApiError, Cause, Manifest, conflict
 from grove.embedded.kinds.base import Strategy, fill
+from grove.embedded.kinds.context import Context
 from grove.embedded.kinds.gang_rules import enabled
 from grove.embedded.kinds.pod_template import (
     default_pod_spec,
@@ -17,8 +17,8 @@ from grove.embedded.kinds.pod_template import (
 )
 from grove.embedded.kinds.pod_updates import update_errors
 from grove.embedded.kinds.priority import resolve_priority
-from grove.embedded.options import DeleteOptions
-from grove.embedded.quantities import parse
+from grove.embedded.machinery.options import DeleteOptions
+from grove.embedded.machinery.quantities import parse
 
 _EVICTING_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"

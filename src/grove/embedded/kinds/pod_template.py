@@ -20,7 +20,7 @@ from grove.embedded.kinds.base import (
     required,
     unsupported,
 )
-from grove.embedded.quantities import parse
+from grove.embedded.machinery.quantities import parse
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "storage"})

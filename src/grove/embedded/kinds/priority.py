@@ -5,8 +5,8 @@ Answers 403 as the admission plugin does; writes only into the spec it is given.
 
 from __future__ import annotations
 
-from grove.embedded.context import Context
 from grove.embedded.errors import Manifest, forbidden
+from grove.embedded.kinds.context import Context
 
 _GROUP, _PLURAL = "scheduling.k8s.io", "priorityclasses"
 _SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

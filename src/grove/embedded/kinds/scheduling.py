@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from grove.embedded.context import Context
 from grove.embedded.errors import Cause, Manifest, forbidden
 from grove.embedded.kinds.base import (
     IMMUTABLE,
@@ -22,6 +21,7 @@ from grove.embedded.kinds.base import (
     too_many,
 )
 from grove.embedded.kinds.base import forbidden as forbidden_field
+from grove.embedded.kinds.context import Context
 from grove.embedded.kinds.gang_rules import (
     drop_disabled,
     enabled,

@@ -5,9 +5,9 @@ No controller runs here: these objects are stored as the server would store them
 
 from __future__ import annotations
 
-from grove.embedded.context import Context
 from grove.embedded.errors import Cause, Manifest
 from grove.embedded.kinds.base import IMMUTABLE, Strategy, fill, invalid, required
+from grove.embedded.kinds.context import Context
 from grove.embedded.kinds.pod_template import default_pod_spec, pod_spec_errors
 
 _CONTROLLER_UID = "batch.kubernetes.io/controller-uid"

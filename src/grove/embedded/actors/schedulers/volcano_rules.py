@@ -26,7 +26,7 @@ from grove.embedded.actors.schedulers.placement import TOO_MANY_PODS, Diagnosis
 from grove.embedded.actors.schedulers.shapes import PodShape
 from grove.embedded.actors.schedulers.volcano_topology import Map, highest_tier, tier_label
 from grove.embedded.errors import Manifest
-from grove.embedded.selectors import matches_label_selector
+from grove.embedded.machinery.selectors import matches_label_selector
 
 PODGROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", kind="PodGroup")
 QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", namespaced=False, kind="Queue")

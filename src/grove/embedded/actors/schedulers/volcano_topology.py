@@ -15,7 +15,7 @@ import yaml
 from grove.embedded.actors.schedulers.placement import Ledger
 from grove.embedded.actors.schedulers.shapes import NodeFacts
 from grove.embedded.errors import Manifest
-from grove.embedded.selectors import matches_label_selector
+from grove.embedded.machinery.selectors import matches_label_selector
 
 PLUGIN = "network-topology-aware"
 #: On HyperNodes that discovery made, and that it may change and remove.

@@ -1,0 +1,233 @@
+"""Every delay between an event and the work that follows from it, in one place.
+
+*Debouncing*: events that come in floods (pods of one gang, children of one set) wake a controller once, after
+a moment that grows with the size of the flood. *Status throttling*: a status is written once it has settled;
+how soon depends on who waits for it (`Urgency`). *Polling*: the few things that no watch tells us of.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Final, Protocol
+
+from grove.api.pod import Pod
+from grove.meta import Key, Resource
+from grove.runtime.clock import Clock
+from grove.runtime.outcome import remaining
+
+# Debouncing ---------------------------------------------------------------------------------------
+
+#: For the pods of one gang or clique: so long at least, so much more for each pod, so long at most.
+_PODS_LEAST: Final = 0.01
+_PODS_EACH: Final = 0.0005
+_PODS_MOST: Final = 0.5
+#: On a cluster with many pods everybody waits a little longer: nobody notices, and there is less to do.
+_CLUSTER_EACH: Final = 0.00002
+_CLUSTER_MOST: Final = 0.1
+#: For changes that only go into statuses, which are throttled anyway.
+_STATUS_LEAST: Final = 0.2
+_STATUS_EACH: Final = 0.0005
+_STATUS_MOST: Final = 1.0
+#: To reconcile a set takes time for each of its gangs, so the pauses in between grow likewise.
+_SET_EACH: Final = 0.0004
+_SET_MOST: Final = 2.0
+
+
+def debounce_pods(own: int, all_pods: int) -> float:
+    """For a gang or clique with so many pods of its own, on a cluster with so many in all."""
+    cluster = min(_CLUSTER_MOST, _CLUSTER_EACH * all_pods)
+    return min(_PODS_MOST, _PODS_LEAST + cluster + _PODS_EACH * own)
+
+
+def debounce_status(own: int, all_pods: int) -> float:
+    """The same for changes of pods that only show in a status."""
+    return max(_STATUS_LEAST, min(_STATUS_MOST, _STATUS_EACH * all_pods), debounce_pods(own, all_pods))
+
+
+def debounce_children(gangs: int) -> float:
+    """For a set with so many gangs."""
+    return min(_SET_MOST, _SET_EACH * gangs)
+
+
+#: For what a single object says, when more is likely to follow in a moment.
+DEBOUNCE_SECONDS: Final = _STATUS_LEAST
+
+# Polling ------------------------------------------------------------------------------------------
+
+#: How often a set looks whether the last unplaced pod of a gang that changes its backend is gone.
+MOVING_SECONDS: Final = 0.5
+#: How often a preempted gang looks whether the gang that it made room for is placed.
+STEPPED_BACK_SECONDS: Final = 2.0
+#: How often a clique looks whether its set may have more pods by now.
+POD_LIMIT_SECONDS: Final = 15.0
+
+# Status throttling --------------------------------------------------------------------------------
+
+#: So many writes under way at once count as busy.
+BUSY_WRITES: Final = 8
+SETTLE_SECONDS: Final = 0.5
+#: While many statuses are held, all wait longer: what changes for one gang of hundreds will change again.
+SETTLE_SECONDS_EACH: Final = 0.004
+SETTLE_SECONDS_MOST: Final = 2.0
+#: The longest time that a status is held while other writes are under way.
+BUSY_SECONDS: Final = 30.0
+#: The longest time that a status without news is held while many pods are being placed.
+DEFERRED_SECONDS: Final = 120.0
+#: The operator must be idle for so long before the held statuses are written.
+IDLE_SECONDS: Final = 1.0
+#: A status that keeps changing (a scheduler words its refusal differently each time) is written so often
+#: without delay, and then once in so many seconds. News of `Urgency` SOON or higher is not limited.
+STATUS_BURST: Final = 10
+STATUS_INTERVAL_SECONDS: Final = 15.0
+#: How often a set that is still getting its children computes its status: that takes time for each replica.
+CREATING_SECONDS: Final = 2.0
+#: So many steps of pods (bound, ready) within so many seconds mean that many pods are being placed.
+TRAFFIC_STEPS: Final = 16
+TRAFFIC_SECONDS: Final = 2.0
+
+
+class Urgency(Enum):
+    """Who waits for a status."""
+
+    #: Somebody cannot go on before it is written.
+    IMMEDIATE = auto()
+    #: Why something does not go on: within half a second, unless it is over by then.
+    SOON = auto()
+    #: Progress: once it has settled and nothing more important is to be written.
+    SETTLED = auto()
+    #: Still waiting, which is no news: deferred while many pods are being placed.
+    DEFERRED = auto()
+
+
+class PodTraffic:
+    """Whether many pods are being placed and getting ready right now."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._steps: deque[float] = deque(maxlen=TRAFFIC_STEPS)
+
+    def saw(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod changed; to be subscribed to the pods' informer."""
+        if old is not None and new is not None and (old.bound, old.ready) != (new.bound, new.ready):
+            self._steps.append(self._clock.monotonic())
+
+    @property
+    def heavy(self) -> bool:
+        full = len(self._steps) == TRAFFIC_STEPS
+        return full and self._clock.monotonic() - self._steps[0] <= TRAFFIC_SECONDS
+
+
+class WriteLoad:
+    """How many writes are under way, statuses aside: how busy the operator is with making progress."""
+
+    def __init__(self) -> None:
+        self._writes = 0
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def busy(self) -> bool:
+        return self._writes >= BUSY_WRITES
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever the operator is no longer busy."""
+        self._listeners.append(listener)
+
+    def began(self) -> None:
+        self._writes += 1
+
+    def ended(self) -> None:
+        self._writes -= 1
+        if self._writes == BUSY_WRITES - 1:
+            for listener in self._listeners:
+                listener()
+
+
+class Wakes(Protocol):
+    """Whatever can have an object reconciled again."""
+
+    def wake(self, key: Key) -> None: ...
+
+
+Subject = tuple[Resource, Key]
+
+
+class StatusThrottle:
+    """Decides for how long a status is held back, and wakes those whose status was when it is time."""
+
+    def __init__(self, clock: Clock, traffic: PodTraffic, load: WriteLoad) -> None:
+        self._clock = clock
+        self._traffic = traffic
+        self._load = load
+        load.subscribe(self.idle)
+        #: Since when there has been something to write.
+        self._since: dict[Subject, float] = {}
+        #: For statuses that were written lately: when the last of their recent writes counts no more.
+        self._spent: dict[Subject, float] = {}
+        #: Held until the operator is idle, and how to wake them; and held until pods are no longer placed.
+        self._until_idle: dict[Subject, Wakes] = {}
+        self._deferred: dict[Subject, Wakes] = {}
+        self._timer: asyncio.Handle | None = None
+
+    def wait(self, subject: Subject, barrier: Wakes, urgency: Urgency) -> float:
+        """For how many seconds still this status is held back."""
+        now, busy = self._clock.monotonic(), self._load.busy
+        if self._deferred.pop(subject, None) is not None and urgency is not Urgency.DEFERRED:
+            # Only now there is news, and perhaps not yet all of it.
+            self._since[subject] = now
+        since = self._since.setdefault(subject, now)
+        if urgency is Urgency.IMMEDIATE:
+            return 0.0
+        if urgency is Urgency.SOON:
+            limit = SETTLE_SECONDS
+        elif urgency is Urgency.DEFERRED and (busy or self._traffic.heavy):
+            self._deferred[subject] = barrier
+            self.idle()
+            limit = DEFERRED_SECONDS
+        elif busy:
+            # Woken when the operator is idle; to ask from time to time would itself be much work.
+            self._until_idle[subject] = barrier
+            limit = BUSY_SECONDS
+        else:
+            limit = max(SETTLE_SECONDS, min(SETTLE_SECONDS_MOST, SETTLE_SECONDS_EACH * len(self._since)))
+        limited = 0.0 if urgency is Urgency.SOON else self._limited(subject, now)
+        return max(remaining(since + limit, now), limited)
+
+    def _limited(self, subject: Subject, now: float) -> float:
+        """For how many seconds a status waits because it was written too often."""
+        full = now + (STATUS_BURST - 1) * STATUS_INTERVAL_SECONDS
+        return remaining(self._spent.get(subject, now), full)
+
+    def written(self, subject: Subject) -> None:
+        """The status is written now."""
+        now = self._clock.monotonic()
+        self._spent[subject] = max(self._spent.get(subject, now), now) + STATUS_INTERVAL_SECONDS
+        self.settled(subject)
+
+    def forget(self, subject: Subject) -> None:
+        """The object is gone."""
+        self._spent.pop(subject, None)
+        self.settled(subject)
+
+    def settled(self, subject: Subject) -> None:
+        """The status has nothing new to say."""
+        self._since.pop(subject, None)
+        self._until_idle.pop(subject, None)
+        self._deferred.pop(subject, None)
+
+    def idle(self) -> None:
+        """Few writes are under way; if that lasts, the held statuses are written."""
+        if self._timer is None and (self._until_idle or self._deferred):
+            self._timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        if self._load.busy:
+            # We are told when that is over.
+            return
+        woken, self._until_idle = self._until_idle, {}
+        if not self._traffic.heavy:
+            woken, self._deferred = {**woken, **self._deferred}, {}
+        for (_, key), barrier in woken.items():
+            barrier.wake(key)
+        self.idle()

@@ -1,0 +1,66 @@
+"""How long floods of events are gathered, and when the operator counts as busy."""
+
+import asyncio
+
+import pytest
+
+from grove.controllers.pacing import (
+    BUSY_WRITES,
+    TRAFFIC_SECONDS,
+    TRAFFIC_STEPS,
+    PodTraffic,
+    WriteLoad,
+    debounce_children,
+    debounce_pods,
+    debounce_status,
+)
+from grove.testing import make
+from grove.testing.virtual_time import run_virtual, virtual_clock
+
+
+@pytest.mark.parametrize(
+    ("own", "all_pods", "seconds"),
+    [(1, 1, 0.01052), (2, 1000, 0.031), (1000, 1000, 0.5), (8, 100_000, 0.114)],
+)
+def test_the_pods_of_a_gang_are_gathered_for_longer_the_more_there_are(
+    own: int, all_pods: int, seconds: float
+) -> None:
+    assert debounce_pods(own, all_pods) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("own", "all_pods", "seconds"), [(2, 2, 0.2), (2, 1000, 0.5), (2, 100_000, 1.0)])
+def test_what_only_shows_in_a_status_is_gathered_for_longer(own: int, all_pods: int, seconds: float) -> None:
+    assert debounce_status(own, all_pods) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("gangs", "seconds"), [(0, 0.0), (500, 0.2), (100_000, 2.0)])
+def test_the_children_of_a_set_are_gathered_for_longer_the_more_gangs_it_has(
+    gangs: int, seconds: float
+) -> None:
+    assert debounce_children(gangs) == pytest.approx(seconds)
+
+
+def test_listeners_hear_once_that_the_operator_is_no_longer_busy() -> None:
+    load, heard = WriteLoad(), []
+    load.subscribe(lambda: heard.append(load.busy))
+    for _ in range(BUSY_WRITES + 2):
+        load.began()
+    assert load.busy
+    for _ in range(BUSY_WRITES + 2):
+        load.ended()
+    assert heard == [False]
+
+
+def test_pods_that_get_further_one_after_the_other_are_no_heavy_traffic() -> None:
+    async def story() -> None:
+        clock = virtual_clock()
+        traffic = PodTraffic(clock)
+        for _ in range(2 * TRAFFIC_STEPS):
+            traffic.saw(make.pod(), make.pod(node="node-0"))
+            await asyncio.sleep(TRAFFIC_SECONDS / 4)
+        assert not traffic.heavy
+        for _ in range(TRAFFIC_STEPS):
+            traffic.saw(make.pod(), make.pod(node="node-0"))
+        assert traffic.heavy
+
+    run_virtual(story)
