@@ -17,7 +17,7 @@ from grove.api.kinds import GANGS
 from grove.api.revision import next_revision
 from grove.backends.base import Context, Editing, offers
 from grove.backends.registry import BUILT_INS
-from grove.embedded.schema import custom_schema
+from grove.embedded.machinery.schema import custom_schema
 from grove.meta import Manifest
 from grove.plan.edits import differing_fields, has_shape, impossible_edits, shape_of
 from grove.plan.gangs import desired_gang

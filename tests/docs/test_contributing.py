@@ -17,26 +17,27 @@ SOURCES: Final = sorted((ROOT / "src" / "grove").rglob("*.py"))
 LINES_OF_A_MODULE: Final = 600
 LINES_OF_A_FUNCTION: Final = 40
 
-#: Functions that were longer when this test was written. An entry may go, none may come.
+#: Functions that were longer when this test was written, by module and name; in which package the module lies
+#: does not matter. An entry may go, none may come.
 LONG_FUNCTIONS: Final = frozenset(
     {
+        "api.accept",
+        "api.create",
         "assembly._controllers",
         "assembly.assemble",
-        "cli.planes.real_plane",
-        "cli.up.up",
-        "controllers.gang_report.tell",
-        "controllers.gang_words.extra_conditions",
-        "controllers.scheduling.__init__",
-        "controllers.wakeups.connect",
-        "embedded.actors.schedulers.yunikorn_rules.placeholder",
-        "embedded.api.accept",
-        "embedded.api.create",
-        "embedded.patching._apply",
-        "plan.cliques.desired_clique",
-        "plan.gangs.desired_gang",
-        "real.build.go",
-        "real.schedulers._volcano",
-        "runtime.cache.add",
+        "build.go",
+        "cache.add",
+        "cliques.desired_clique",
+        "gang_report.tell",
+        "gang_words.extra_conditions",
+        "gangs.desired_gang",
+        "patching._apply",
+        "planes.real_plane",
+        "schedulers._volcano",
+        "scheduling.__init__",
+        "up.up",
+        "wakeups.connect",
+        "yunikorn_rules.placeholder",
     }
 )
 
@@ -44,10 +45,9 @@ LONG_FUNCTIONS: Final = frozenset(
 def functions() -> Iterator[tuple[str, int]]:
     """Every function by module and name, with the number of its lines."""
     for path in SOURCES:
-        module = ".".join(path.relative_to(ROOT / "src" / "grove").with_suffix("").parts)
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{module}.{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1
+                yield f"{path.stem}.{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1
 
 
 def test_no_module_is_longer_than_its_limit() -> None:
