@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from grove.api.gang import PodGang
+from grove.api.revision import effective_revision
 from grove.backends.base import Backend, Context
 from grove.backends.registry import BUILT_INS, Registry
 from grove.testing import make
@@ -59,20 +60,29 @@ def selections() -> float:
 def _translations(backend: Backend, gangs: list[PodGang], context: Context) -> float:
     def once() -> None:
         for gang in gangs:
-            backend.translate(gang, context)
+            backend.translate(gang, _looked_at(gang, context))
 
     return _rate(once, 1) * len(gangs)
 
 
 def _preparations(backend: Backend, gangs: list[PodGang], context: Context) -> float:
     few = gangs[:50]
-    pods = [(gang, make.pod_manifest(gang.spec.podgroups[0].name, 0, gang=gang)) for gang in few]
+    # The revision is found once for all pods that a clique makes.
+    pods = [
+        (gang, make.pod_manifest(gang.spec.podgroups[0].name, 0, gang=gang), _looked_at(gang, context))
+        for gang in few
+    ]
 
     def once() -> None:
-        for gang, pod in pods:
-            backend.prepare_pod(pod, gang, context)
+        for gang, pod, seen in pods:
+            backend.prepare_pod(pod, gang, seen)
 
     return _rate(once, 4) * len(pods)
+
+
+def _looked_at(gang: PodGang, context: Context) -> Context:
+    """The context as controllers make it for one gang: its revision is part of all names."""
+    return replace(context, revision=effective_revision(gang, ()))
 
 
 def _rate(work: Callable[[], object], times: int) -> float:
