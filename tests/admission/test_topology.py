@@ -2,7 +2,7 @@
 
 import pytest
 
-from grove.admission import validate, validate_update
+from grove.admission import validate
 from grove.admission.levels import levels_condition, unmet_requirements
 from grove.admission.topology import topology_notices, validate_nesting
 from grove.api.cliqueset import PodCliqueSet
@@ -134,24 +134,3 @@ def test_the_binding_of_a_set_is_found_at_any_level() -> None:
     assert topology_name(view()) == ""
     assert topology_name(view(None, need("rack", "t"))) == "t"
     assert topology_name(view(None, None, need("rack", "t"))) == "t"
-
-
-UPDATES = {
-    "nothing": (view(need("zone", "t")), view(need("zone", "t")), []),
-    "added": (view(need("zone", "t")), view(), [TOP]),
-    "removed": (view(), view(need("zone", "t")), [TOP]),
-    "another domain": (view(need("rack", "t")), view(need("zone", "t")), [TOP]),
-    "another binding": (view(need("zone", "u")), view(need("zone", "t")), [TOP]),
-    "on a clique": (view(None, None, need("rack", "t")), view(), [CLIQUE]),
-    "on a group": (view(None, need("rack", "t")), view(None, need("zone", "t")), [GROUP]),
-    "away from packDomain": (view(need("rack", "t")), view(old("rack", "t")), []),
-    "back to packDomain": (view(old("rack", "t")), view(need("rack", "t")), [TOP]),
-    "a missing name repaired": (view(old("rack", "t")), view(old("rack")), []),
-}
-
-
-@pytest.mark.parametrize(("new", "before", "want"), UPDATES.values(), ids=UPDATES)
-def test_a_constraint_cannot_be_changed_except_away_from_pack_domain(
-    new: PodCliqueSet, before: PodCliqueSet, want: list[str]
-) -> None:
-    assert [error.field for error in validate_update(new, before)] == want

@@ -235,10 +235,12 @@ FROZEN = {
     "one clique more": Case(
         lambda manifest: template(manifest)["cliques"].append(clique("new")),
         CLIQUES,
-        "not allowed to change clique composition",
+        "not allowed to change clique composition; delete the set and create it anew",
     ),
     "another clique": Case(
-        put(f"{CLIQUES}.0.name", "gate"), CLIQUES, "not allowed to change clique composition"
+        put(f"{CLIQUES}.0.name", "gate"),
+        CLIQUES,
+        "not allowed to change clique composition; delete the set and create it anew",
     ),
     "the order of cliques": Case(
         lambda manifest: template(manifest)["cliques"].reverse(),

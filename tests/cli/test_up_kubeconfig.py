@@ -117,7 +117,7 @@ def test_a_player_cannot_write_to_a_node_that_is_not_its_own(tmp_path: Path) -> 
             only.delete("/api/v1/nodes"),
             only.create(leases, {"metadata": {"name": "node-0"}}),
         ):
-            with pytest.raises(ApiError, match="only plays its own nodes"):
+            with pytest.raises(ApiError, match="outside what the node simulator may touch"):
                 await forbidden
         assert await admin.get("/api/v1/nodes/node-0") == before
 

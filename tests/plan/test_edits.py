@@ -330,11 +330,11 @@ GANGS = {
 }
 ADDED = (
     "spec.template.cliques: roles were added or removed (router) while gang t-0 is placed, and its scheduler "
-    "cannot be told; set spec.replicas to 0 first, or delete the set and create it anew"
+    "cannot be told; delete the set and create it anew"
 )
 RENAMED = (
     "spec.template.cliques: roles were added or removed (router, worker) while gang t-1 is placed, and its "
-    "scheduler cannot be told; set spec.replicas to 0 first, or delete the set and create it anew"
+    "scheduler cannot be told; delete the set and create it anew"
 )
 BELOW = (
     "spec.template.cliques[1].spec.replicas: 2 is below minAvailable, which is 3: it was left out and became the "

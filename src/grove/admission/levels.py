@@ -19,8 +19,8 @@ def levels_condition(
     if not enabled:
         return _unknown(
             conditions.TOPOLOGY_DISABLED,
-            "topology-aware scheduling is switched off (topologyAwareScheduling.enabled); "
-            "the set's topology constraints have no effect",
+            "topology-aware scheduling is switched off (topologyAwareScheduling.enabled); required topology "
+            "constraints are refused and preferred ones have no effect",
         )
     if not name:
         return _unknown(conditions.TOPOLOGY_NAME_MISSING, "no topologyConstraint says topologyName")

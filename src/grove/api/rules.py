@@ -169,7 +169,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
         Rule("size(self) > 0", "at least one PodClique must be defined", reason=_REQUIRED),
         Rule(
             "size(self) == size(oldSelf) && self.all(c, oldSelf.exists(o, o.name == c.name))",
-            "not allowed to change clique composition",
+            "not allowed to change clique composition; delete the set and create it anew",
             reason=_FORBIDDEN,
         ),
     ),

@@ -59,7 +59,8 @@ def quota_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
     for path, quota in places:
         if quota and not _LABEL_VALUE.fullmatch(quota):
             yield FieldError(
-                f"{path}.annotations[{QUOTA}]", f"{quota!r} is no label value, which names a quota"
+                f"{path}.annotations[{QUOTA}]",
+                f"{quota!r} is not a valid label value; quota names are pod labels",
             )
 
 

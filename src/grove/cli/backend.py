@@ -10,7 +10,7 @@ from grove.cli.talk import Failed, Format, dumped, emit, say
 
 app = typer.Typer(
     name="backend",
-    help="Scheduler backends: list them, check them, write a new one.",
+    help="Scheduler backends: list them, check them, write a new one, run one by itself.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

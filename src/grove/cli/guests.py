@@ -152,7 +152,7 @@ class OnlyNodes:
             return
         if path.startswith(f"{PODS.root}/namespaces/") and f"/{PODS.plural}/" in path:
             return
-        raise ApiError(403, "Forbidden", f"{method} {path} is not for who only plays its own nodes")
+        raise ApiError(403, "Forbidden", f"{method} {path} is outside what the node simulator may touch")
 
 
 def _event(line: bytes) -> Manifest:

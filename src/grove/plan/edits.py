@@ -146,7 +146,7 @@ def impossible_edits(
             changed = ", ".join(sorted(there ^ roles))
             message = (
                 f"roles were added or removed ({changed}) while gang {name} is placed, and its scheduler "
-                "cannot be told; set spec.replicas to 0 first, or delete the set and create it anew"
+                "cannot be told; delete the set and create it anew"
             )
             return [FieldError("spec.template.cliques", message)]
     return _below_decided(cliqueset, cliques)

@@ -206,7 +206,10 @@ class Controller:
             return "conflict"
         if isinstance(error, _OUTAGES):
             wait = self._retry_wait(key, at_least=error.retry_after or 0.0)
-            log.info("API server did not answer, trying again", extra={"error": str(error), "seconds": wait})
+            log.info(
+                "API server unavailable or overloaded, trying again",
+                extra={"error": str(error), "seconds": wait},
+            )
             return "unavailable"
         # Errors of our own tree explain themselves; for everything else the stack is what a person needs.
         log.error(

@@ -69,10 +69,7 @@ class Queue(Generic[K]):
             self._ready.put(key)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Ask for a look in some seconds; the earliest wish of a key holds.
-
-        And a key due now stays due now.
-        """
+        """Queue a key in some seconds. The earliest deadline wins; an already queued key stays queued."""
         if self._closed or key in self._dirty:
             return
         if seconds <= 0:
