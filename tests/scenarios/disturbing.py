@@ -24,7 +24,7 @@ from tests.scenarios.stories import (
 )
 
 from grove.api import kinds
-from grove.backends.koordinator_topology import TOPOLOGIES
+from grove.backends.koordinator.topology import TOPOLOGIES
 from grove.errors import Invalid, NotFound
 from grove.meta import Manifest, Resource
 from grove.testing.virtual_time import virtual_loop

@@ -12,7 +12,7 @@ import msgspec
 
 from grove.api import kinds, labels
 from grove.api.config import load
-from grove.backends.kai import PODGROUPS as KAI_PODGROUPS
+from grove.backends.kai.backend import PODGROUPS as KAI_PODGROUPS
 from grove.meta import Key, Manifest, Resource, resource
 from grove.testing import make
 from grove.testing.virtual_time import virtual_loop

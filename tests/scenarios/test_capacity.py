@@ -19,7 +19,7 @@ from tests.scenarios.stories import (
 from tests.scenarios.stories import uid_of as uid
 
 from grove.api import kinds, labels
-from grove.backends.kai_topology import TOPOLOGIES
+from grove.backends.kai.topology import TOPOLOGIES
 from grove.meta import Manifest
 from grove.testing.world import NODES, World, WorldOptions, run_world
 

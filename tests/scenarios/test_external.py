@@ -10,7 +10,7 @@ from tests.scenarios.stories import pass_time, until_running
 from grove.api import kinds, labels
 from grove.api.config import OperatorConfiguration, load
 from grove.assembly import Operator, assemble
-from grove.backends.kai import PODGROUPS as KAI_PODGROUPS
+from grove.backends.kai.backend import PODGROUPS as KAI_PODGROUPS
 from grove.embedded.identity import MASTERS, User
 from grove.kube.client import Client
 from grove.kube.limiter import Limiter

@@ -24,7 +24,7 @@ from tests.scenarios.stories import (
 
 from grove.api import kinds, labels
 from grove.api.config import load
-from grove.backends.kai import PODGROUPS as KAI_PODGROUPS
+from grove.backends.kai.backend import PODGROUPS as KAI_PODGROUPS
 from grove.embedded.actors.schedulers import kai_install
 from grove.embedded.faults import Fault
 from grove.embedded.kinds.builtins import builtin_types

@@ -7,7 +7,7 @@ import pytest
 from tests.scenarios.stories import PODGROUPS_136
 
 from grove.api import kinds, labels
-from grove.backends.kai import PODGROUPS as KAI_PODGROUPS
+from grove.backends.kai.backend import PODGROUPS as KAI_PODGROUPS
 from grove.embedded.faults import Fault
 from grove.meta import Key, Manifest
 from grove.testing import make

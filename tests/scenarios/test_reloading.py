@@ -8,7 +8,7 @@ from tests.scenarios.stories import pass_time, reasons_about, refusal, set_condi
 
 from grove.api import kinds, labels
 from grove.api.config import load
-from grove.backends.kai import PODGROUPS as KAI_PODGROUPS
+from grove.backends.kai.backend import PODGROUPS as KAI_PODGROUPS
 from grove.cli.reloading import ConfigurationFile
 from grove.meta import Key, Manifest
 from grove.runtime.events import EventTarget

@@ -1,1 +1,1 @@
-"""How one scheduler says "gang": one module per scheduler. Pure; ignorant of one another."""
+"""How gangs are expressed for each scheduler: a folder per scheduler. Pure; no folder imports another."""

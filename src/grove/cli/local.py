@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load
 from grove.api.crd import definitions
-from grove.backends.kai import BIND_REQUESTS
+from grove.backends.kai.backend import BIND_REQUESTS
 from grove.cli.talk import Failed
 from grove.errors import AlreadyExists
 from grove.kube.client import Client

@@ -28,15 +28,15 @@ from grove.api.revision import next_revision
 from grove.api.topology import ClusterTopologyBinding
 from grove.backends.base import Backend, Cluster, Context, Fidelity, Loss, TopologyAware
 from grove.backends.default import DefaultBackend
-from grove.backends.kai import BIND_REQUESTS, MIN_SUBGROUP_FIELD, PODGROUPS, STALENESS_FIELD
-from grove.backends.kai_queue import QUEUES
-from grove.backends.kai_topology import TOPOLOGIES
-from grove.backends.koordinator_quota import QUOTAS
-from grove.backends.native.generation import DISRUPTION_FIELD, GROUP, TOPOLOGY_FIELD
+from grove.backends.default.generation import DISRUPTION_FIELD, GROUP, TOPOLOGY_FIELD
+from grove.backends.kai.backend import BIND_REQUESTS, MIN_SUBGROUP_FIELD, PODGROUPS, STALENESS_FIELD
+from grove.backends.kai.queue import QUEUES
+from grove.backends.kai.topology import TOPOLOGIES
+from grove.backends.koordinator.quota import QUOTAS
 from grove.backends.registry import BUILT_INS, Registry, Selection
-from grove.backends.volcano_objects import SUBGROUPS_FIELD, TIER_NAME_FIELD
-from grove.backends.volcano_sight import HYPERNODES
-from grove.backends.volcano_topology import discovered
+from grove.backends.volcano.objects import SUBGROUPS_FIELD, TIER_NAME_FIELD
+from grove.backends.volcano.sight import HYPERNODES
+from grove.backends.volcano.topology import discovered
 from grove.errors import FieldError, InvalidInput, Unsupported, Waiting
 from grove.extensions import installed
 from grove.meta import Manifest, Object

@@ -1,8 +1,8 @@
 """Clusters of each generation, as discovery and probes describe them."""
 
 from grove.backends.base import Cluster, Context
-from grove.backends.kai import MIN_SUBGROUP_FIELD, STALENESS_FIELD
-from grove.backends.native.generation import DISRUPTION_FIELD, TOPOLOGY_FIELD
+from grove.backends.default.generation import DISRUPTION_FIELD, TOPOLOGY_FIELD
+from grove.backends.kai.backend import MIN_SUBGROUP_FIELD, STALENESS_FIELD
 from grove.meta import Resource
 
 GROUP = "scheduling.k8s.io"

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from grove.backends.base import Backend, Context
-from grove.backends.kai import POD_GROUP_ANNOTATION, KaiBackend
-from grove.backends.kai_queue import QUEUE
+from grove.backends.kai.backend import POD_GROUP_ANNOTATION, KaiBackend
+from grove.backends.kai.queue import QUEUE
 from grove.meta import Manifest
 from grove.testing import clusters
 from grove.testing.clusters import on
