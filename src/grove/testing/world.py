@@ -21,6 +21,7 @@ from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load
 from grove.api.crd import definitions
 from grove.assembly import Operator, assemble
+from grove.embedded.actors.schedulers.simulators import PLACEHOLDERS
 from grove.embedded.clock import LoopClock
 from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
 from grove.embedded.identity import MASTERS, User
@@ -36,8 +37,6 @@ OPERATOR: Final = User("system:serviceaccount:grove-system:grove-operator", (MAS
 USER: Final = User("alice", (MASTERS,))
 CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
 NODES: Final = resource("", "v1", "Node", namespaced=False)
-#: What YuniKorn writes on pods of its own.
-PLACEHOLDER: Final = "internal.yunikorn.apache.org/placeholder"
 
 CONFIGURATION: Final = """
 apiVersion: operator.config.grove.io/v1alpha1
@@ -192,7 +191,7 @@ class World:
     async def pods(self) -> list[Manifest]:
         """All pods, without those that only hold places for them."""
         found = await self.all(kinds.PODS)
-        return [each for each in found if PLACEHOLDER not in (each["metadata"].get("annotations") or {})]
+        return [each for each in found if not holds_place(each)]
 
     async def gang(self, name: str) -> Manifest | None:
         return await self.get(kinds.GANGS, name)
@@ -279,6 +278,11 @@ class World:
 
     def _client(self, user: User) -> Client:
         return Client(MemoryTransport(self.cluster.app, user), limiter=Limiter.off())
+
+
+def holds_place(pod: Manifest) -> bool:
+    """Whether a scheduler created this pod itself, to hold a place for another."""
+    return not PLACEHOLDERS.isdisjoint(pod["metadata"].get("annotations") or {})
 
 
 def run_world(
