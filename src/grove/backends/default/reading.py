@@ -8,12 +8,13 @@ on the PodGroup, what the nodes lack on a pod: the sentence joins both.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Reading, Verdict
 from grove.backends.shape import Progress, progress, verdict_of
+from grove.backends.untyped import mapping, mappings, text_of
 from grove.meta import Manifest
 
 #: 1.36 and 1.37 call the same condition by different names.
@@ -49,12 +50,12 @@ def _group_words(
 ) -> Iterator[tuple[str, str]]:
     """Reason and message of the PodGroups whose pods are still without a node."""
     for manifest in objects:
-        name = _text(_map(manifest.get("metadata")).get("name"))
+        name = text_of(mapping(manifest.get("metadata")).get("name"))
         if manifest.get("kind") != "PodGroup" or not members.get(name, frozenset()) & seen.lacking:
             continue
-        for condition in _items(_map(manifest.get("status")).get("conditions")):
+        for condition in mappings(mapping(manifest.get("status")).get("conditions")):
             if condition.get("type") in GROUP_CONDITIONS and condition.get("status") == "False":
-                yield _text(condition.get("reason")), _text(condition.get("message"))
+                yield text_of(condition.get("reason")), text_of(condition.get("message"))
 
 
 def _pod_words(seen: Progress) -> Iterator[tuple[str, str]]:
@@ -87,15 +88,3 @@ def _most_common(texts: Iterable[str]) -> str:
 def _sentence(seen: Progress, *clauses: str) -> str:
     joined = "; ".join([seen.sentence, *(clause.strip() for clause in clauses if clause.strip())])
     return joined.rstrip(".") + "."
-
-
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _items(value: object) -> list[Mapping[str, Any]]:
-    return [_map(item) for item in value] if isinstance(value, list) else []
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -5,14 +5,15 @@ place after scheduling. The condition is read only while the gang lacks pods.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Reading, Verdict
 from grove.backends.kai.queue import QUEUE
 from grove.backends.shape import Progress, progress, verdict_of
+from grove.backends.untyped import mapping, mappings, text_of
 from grove.meta import Manifest
 
 CONDITION: Final = "UnschedulableOnNodePool"
@@ -50,17 +51,17 @@ def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], missin
 def _conditions(objects: Sequence[Manifest]) -> Iterator[tuple[str, str]]:
     """Reason and text of what KAI holds against the gang, newest condition last in KAI's list, first here."""
     for manifest in objects:
-        found = _items(_map(manifest.get("status")).get("schedulingConditions"))
+        found = mappings(mapping(manifest.get("status")).get("schedulingConditions"))
         for condition in reversed(found):
             if condition.get("type") != CONDITION or condition.get("status", "True") != "True":
                 continue
-            reasons = _items(condition.get("reasons"))
+            reasons = mappings(condition.get("reasons"))
             for each in reasons:
-                if len(reasons) == 1 or not _ordinary(_text(each.get("reason"))):
-                    yield _text(each.get("reason")), _text(each.get("message"))
+                if len(reasons) == 1 or not _ordinary(text_of(each.get("reason"))):
+                    yield text_of(each.get("reason")), text_of(each.get("message"))
             if len(reasons) != 1:
                 # Each domain that was tried has a line in the list, in no order; the text has them sorted.
-                yield _text(condition.get("reason")), _text(condition.get("message"))
+                yield text_of(condition.get("reason")), text_of(condition.get("message"))
 
 
 def _ordinary(reason: str) -> bool:
@@ -72,15 +73,3 @@ def _pod_words(seen: Progress) -> Iterator[tuple[str, str]]:
         condition = pod.condition("PodScheduled")
         if condition is not None and condition.status == "False" and condition.reason == UNSCHEDULABLE:
             yield condition.reason, condition.message
-
-
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _items(value: object) -> list[Mapping[str, Any]]:
-    return [_map(item) for item in value] if isinstance(value, list) else []
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

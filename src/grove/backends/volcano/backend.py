@@ -66,7 +66,7 @@ from grove.backends.volcano.topology import (
     unknown,
 )
 from grove.errors import FieldError, Waiting
-from grove.meta import Manifest, Resource, find_condition
+from grove.meta import Manifest, Resource, is_true
 
 _TOPOLOGY: Final = frozenset(
     {Capability.TOPOLOGY_REQUIRED, Capability.TOPOLOGY_PREFERRED, Capability.HIERARCHY}
@@ -223,8 +223,7 @@ class VolcanoBackend:
 
 def _is_placed(gang: PodGang) -> bool:
     """What the scheduler lacks concerns only gangs that still need it."""
-    scheduled = find_condition(gang.status.conditions, conditions.SCHEDULED)
-    return scheduled is not None and scheduled.is_true
+    return is_true(gang.status.conditions, conditions.SCHEDULED)
 
 
 def _wait_for_queue(gang: PodGang, queue: str, sight: Sight) -> None:
@@ -234,8 +233,7 @@ def _wait_for_queue(gang: PodGang, queue: str, sight: Sight) -> None:
 
 def _wait_for_topology(gang: PodGang, context: Context, chosen: Settings, sight: Sight) -> None:
     """A required constraint that Volcano would ignore holds the gang back."""
-    initialized = find_condition(gang.status.conditions, conditions.INITIALIZED)
-    if initialized is not None and initialized.is_true and unknown(context, chosen, sight):
+    if is_true(gang.status.conditions, conditions.INITIALIZED) and unknown(context, chosen, sight):
         # It was looked at when the gang was made; after a restart of ours nothing is known for a moment.
         return
     for key in required_keys(gang):

@@ -16,6 +16,7 @@ from grove.api import names
 from grove.api.cliqueset import PodCliqueSet, PodCliqueTemplate
 from grove.api.gang import PodGang
 from grove.backends.base import Capability, Context, Fidelity, Loss
+from grove.backends.untyped import mapping, mappings
 from grove.errors import FieldError, Waiting
 from grove.meta import Object, resource
 
@@ -153,32 +154,24 @@ def _parsed(text: str) -> QueueConfiguration | None:
         document = yaml.safe_load(text)
     except yaml.YAMLError:
         return None
-    partitions = _items(_map(document).get("partitions"))
+    partitions = mappings(mapping(document).get("partitions"))
     partition = next((each for each in partitions if each.get("name") in (None, "", "default")), None)
     if partition is None:
         return None
     rules = tuple(
         (str(each.get("name") or ""), bool(each.get("create")))
-        for each in _items(partition.get("placementrules"))
+        for each in mappings(partition.get("placementrules"))
     )
     queues: dict[str, str | None] = {}
-    for each in _items(partition.get("queues")):
+    for each in mappings(partition.get("queues")):
         _collect(each, "", queues)
     return QueueConfiguration(rules or (("provided", False),), queues)
 
 
 def _collect(queue: Mapping[str, Any], above: str, found: dict[str, str | None]) -> None:
     path = f"{above}{queue.get('name') or ''}".lower()
-    children = _items(queue.get("queues"))
-    sorting = str(_map(queue.get("properties")).get("application.sort.policy") or "")
+    children = mappings(queue.get("queues"))
+    sorting = str(mapping(queue.get("properties")).get("application.sort.policy") or "")
     found[path] = None if children or queue.get("parent") or path == "root" else sorting
     for each in children:
         _collect(each, f"{path}.", found)
-
-
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _items(value: object) -> list[Mapping[str, Any]]:
-    return [_map(item) for item in value] if isinstance(value, list) else []
