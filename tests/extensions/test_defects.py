@@ -32,7 +32,7 @@ def run(site: Path, method: str, story: Callable[[World], Awaitable[None]]) -> N
         await pass_time(5)
         await story(world)
 
-    run_world(both, WorldOptions(kai=True, configuration=load(OPTIONS)))
+    run_world(both, WorldOptions(schedulers=("kai",), configuration=load(OPTIONS)))
 
 
 @pytest.mark.parametrize("method", ["translate", "read"])

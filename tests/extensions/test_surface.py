@@ -101,4 +101,4 @@ def test_a_set_that_names_the_third_partys_scheduler_gets_its_pods(site: Path) -
         }
         assert gates <= {"acme.example.com/gang"}
 
-    run_world(story, WorldOptions(kai=True, configuration=load(text)))
+    run_world(story, WorldOptions(schedulers=("kai",), configuration=load(text)))

@@ -91,7 +91,7 @@ STAGES: Final[Mapping[str, Stage]] = {
     "1.37": Stage(WorldOptions(kubernetes="1.37"), *_NATIVE, (WORKLOADS_137, COMPOSITES_137, PODGROUPS_137)),
     "no gang API": Stage(WorldOptions(features=frozenset()), *_NATIVE, ()),
     "kai": Stage(
-        WorldOptions(kai=True),
+        WorldOptions(schedulers=("kai",)),
         "kai",
         "grove.io/podgang",
         "kai-scheduler",

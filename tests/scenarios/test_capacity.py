@@ -351,4 +351,4 @@ def test_a_gang_in_a_queue_that_does_not_exist_says_so() -> None:
         assert told["status"] == "False"
         assert "nowhere" in told["message"]
 
-    run_world(story, WorldOptions(kai=True))
+    run_world(story, WorldOptions(schedulers=("kai",)))

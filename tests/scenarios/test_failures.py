@@ -211,7 +211,7 @@ scheduler:
         (group,) = await scheduler_objects(world, KAI)
         both = world.options
         await world.kill_operator()
-        world.options = WorldOptions(kai=True, configuration=only_default)
+        world.options = WorldOptions(schedulers=("kai",), configuration=only_default)
         await world.start_operator()
         await pass_time(10)
         accepted = await set_condition(world, "train", "Accepted")

@@ -39,7 +39,7 @@ def following(world: World, file: Path) -> ConfigurationFile:
 
 def started_with(text: str, file: Path) -> WorldOptions:
     file.write_text(text)
-    return WorldOptions(kai=True, configuration=load(text))
+    return WorldOptions(schedulers=("kai",), configuration=load(text))
 
 
 def test_a_backend_that_is_enabled_takes_the_sets_that_waited_for_it(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ user does, through the API, and can break it: faults, dropped watches, a killed 
 """
 
 import asyncio
+import json
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load
 from grove.api.crd import definitions
 from grove.assembly import Operator, assemble
-from grove.embedded.actors.schedulers.simulators import PLACEHOLDERS
+from grove.embedded.actors.schedulers.simulators import BESIDE_REAL, PLACEHOLDERS
 from grove.embedded.clock import LoopClock
 from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
 from grove.embedded.identity import MASTERS, User
@@ -38,12 +39,12 @@ USER: Final = User("alice", (MASTERS,))
 CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
 NODES: Final = resource("", "v1", "Node", namespaced=False)
 
-CONFIGURATION: Final = """
+CONFIGURATION: Final = f"""
 apiVersion: operator.config.grove.io/v1alpha1
 kind: OperatorConfiguration
-topologyAwareScheduling: {enabled: true}
+topologyAwareScheduling: {{enabled: true}}
 scheduler:
-  profiles: [{name: default-scheduler}, {name: kai-scheduler}]
+  profiles: {json.dumps([{"name": name} for name in ("default", *BESIDE_REAL)])}
 """
 
 
@@ -55,8 +56,6 @@ class WorldOptions:
     kubernetes: str = "1.36"
     nodes: int = 4
     gpus: int = 8
-    #: Whether KAI is installed: its CRDs, its queues and its scheduler.
-    kai: bool = False
     #: Which simulated schedulers run besides kube-scheduler, each with what it needs in the cluster.
     schedulers: tuple[str, ...] = ()
     #: The feature gates of the native gang API; None for all, an empty set for a cluster without gangs.
@@ -314,7 +313,7 @@ async def _create(options: WorldOptions) -> World:
             clock=LoopClock(EPOCH),
             listen=False,
             managed_fields="lazy",
-            schedulers=("default", *(("kai",) if options.kai else ()), *options.schedulers),
+            schedulers=("default", *options.schedulers),
             features=options.features,
         )
     )
