@@ -11,9 +11,9 @@ from grove.api import kinds
 from grove.api.config import load
 from grove.meta import Manifest
 from grove.testing import make
-from grove.testing.world import CONFIGURATION, World, WorldOptions, run_world
+from grove.testing.world import World, WorldOptions, configuration_for, run_world
 
-OPTIONS = CONFIGURATION.replace("{name: kai-scheduler}", "{name: acme}")
+OPTIONS = configuration_for("acme")
 WORD = "scheduler backend acme failed with a defect: KeyError: 'oops'"
 
 

@@ -39,13 +39,20 @@ USER: Final = User("alice", (MASTERS,))
 CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
 NODES: Final = resource("", "v1", "Node", namespaced=False)
 
-CONFIGURATION: Final = f"""
+
+def configuration_for(*schedulers: str) -> str:
+    """The text of a configuration that enables Kubernetes' own scheduler and these."""
+    profiles = json.dumps([{"name": name} for name in ("default", *schedulers)])
+    return f"""
 apiVersion: operator.config.grove.io/v1alpha1
 kind: OperatorConfiguration
 topologyAwareScheduling: {{enabled: true}}
 scheduler:
-  profiles: {json.dumps([{"name": name} for name in ("default", *BESIDE_REAL)])}
+  profiles: {profiles}
 """
+
+
+CONFIGURATION: Final = configuration_for(*BESIDE_REAL)
 
 
 @dataclass(frozen=True)
