@@ -65,10 +65,10 @@ bench: setup ## Measure apply -> running at 10 to 5000 pods; CONTROL_PLANE=real 
 	@$(BIN)/python -m bench --control-plane "$(CONTROL_PLANE)" --kubernetes "$(KUBERNETES)"
 	@$(BIN)/python -m bench.backends $(if $(filter real,$(CONTROL_PLANE)),--real)
 
-real: setup ## Install real control planes (etcd, Kubernetes) for the tests that use them; MINORS=1.36 for one; SCHEDULERS=kai,volcano,koordinator,yunikorn (or all) for other schedulers too
+real: setup ## Install real control planes (etcd, Kubernetes) for the tests that use them; MINORS=1.36 for one; SCHEDULERS=all (or names with commas) for other schedulers too
 	@$(BIN)/python -m grove.real install --minors "$(MINORS)" --schedulers "$(SCHEDULERS)"
 
-e2e: setup-dev ## Gangs, faults and permissions on real control planes (after `make real`); MINORS=1.36 for one, SCHEDULERS=kai for others, RECORD=1 to record
+e2e: setup-dev ## Gangs, faults and permissions on real control planes (after `make real`); MINORS=1.36 for one, SCHEDULERS=all for others, RECORD=1 to record
 	@GROVE_E2E_MINORS="$(MINORS)" GROVE_E2E_SCHEDULERS="$(SCHEDULERS)" $(BIN)/python -m pytest -n 0 -rs -m real $(if $(RECORD),--record) tests/e2e
 
 contract: setup-dev ## The API contract suite on real control planes (after `make real`); MINORS=1.36 for one

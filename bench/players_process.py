@@ -21,7 +21,7 @@ from grove.embedded.remote import RemoteClient, address_from
 async def _play(kubeconfig: Path, minor: str) -> None:
     client = RemoteClient(address_from(kubeconfig), agent="grove-players")
     try:
-        async with playing(client, NodeShape(nodes=NODES), version=f"v{minor}.0", kai=False) as players:
+        async with playing(client, NodeShape(nodes=NODES), version=f"v{minor}.0") as players:
             answer({})
             await _until_alone(players)
     finally:

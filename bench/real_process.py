@@ -63,7 +63,7 @@ async def _furnish(kubeconfig: Path) -> None:
     """Grove's kinds, and who the operator is and what it may do."""
     client = Client(HttpTransport(load(str(kubeconfig))), field_manager="grove-bench")
     try:
-        await install_crds(client, play_kai=False)
+        await install_crds(client)
         for name in _DEPLOYED:
             for each in yaml.safe_load_all((ROOT / "deploy" / name).read_text(encoding="utf-8")):
                 group, _, version = str(each["apiVersion"]).rpartition("/")

@@ -165,6 +165,12 @@ def find_condition(conditions: Iterable[Condition], type: str) -> Condition | No
     return next((condition for condition in conditions if condition.type == type), None)
 
 
+def is_true(conditions: Iterable[Condition], type: str) -> bool:
+    """Whether the object has a condition of this type and it is true."""
+    condition = find_condition(conditions, type)
+    return condition is not None and condition.is_true
+
+
 def condition_manifest(condition: Condition) -> Manifest:
     """The condition as it is written, without the fields that are unset."""
     manifest: Manifest = {

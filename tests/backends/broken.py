@@ -17,7 +17,7 @@ from grove.backends.base import (
     Translation,
     Verdict,
 )
-from grove.backends.kai import POD_GROUP_ANNOTATION, PODGROUPS, KaiBackend
+from grove.backends.kai.backend import POD_GROUP_ANNOTATION, PODGROUPS, KaiBackend
 from grove.errors import FieldError, Unsupported
 from grove.meta import Manifest, Resource
 

@@ -7,8 +7,6 @@ from grove.testing import clusters as shipped
 from grove.testing.clusters import (
     BARE,
     GROUP,
-    KAI_012,
-    KAI_017,
     NATIVE,
     V135,
     V136,
@@ -18,6 +16,7 @@ from grove.testing.clusters import (
     V137_PLAIN,
     V137_TOPOLOGY,
 )
+from grove.testing.kits.kai import KAI_012, KAI_017
 
 __all__ = [
     "BARE",

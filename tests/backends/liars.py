@@ -14,7 +14,7 @@ from grove.api.gang import GangPack, GangTopologyConstraint, PodGang, PodGroup, 
 from grove.api.pod import Pod
 from grove.backends.base import Capability, Context, Fidelity, Reading, Translation, Verdict
 from grove.backends.kai import KaiBackend
-from grove.backends.kai_queue import QUEUE
+from grove.backends.kai.queue import QUEUE
 from grove.backends.losses import account
 from grove.meta import Manifest, Resource
 

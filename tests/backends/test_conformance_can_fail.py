@@ -63,8 +63,8 @@ from grove.backends.base import (
     Backend,
     Context,
 )
-from grove.backends.kai import POD_GROUP_ANNOTATION, KaiBackend
-from grove.backends.kai_queue import QUEUE
+from grove.backends.kai.backend import POD_GROUP_ANNOTATION, KaiBackend
+from grove.backends.kai.queue import QUEUE
 from grove.meta import Manifest
 from grove.testing.conformance import BackendConformance, verdicts
 from grove.testing.rules.differences import DifferenceRules

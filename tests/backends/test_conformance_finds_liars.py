@@ -14,8 +14,8 @@ from tests.backends.liars import Honest, Liar, OnPods
 
 from grove.api.gang import PodGang
 from grove.backends.base import Backend, Capability, Context, Fidelity, Loss, Translation
-from grove.backends.kai import POD_GROUP_ANNOTATION
-from grove.backends.kai_queue import QUEUE
+from grove.backends.kai.backend import POD_GROUP_ANNOTATION
+from grove.backends.kai.queue import QUEUE
 from grove.meta import Manifest
 from grove.testing import make
 from grove.testing.conformance import BackendConformance, verdicts

@@ -11,7 +11,7 @@ from tests.backends.clusters import on
 from grove.api.gang import PodGang
 from grove.backends.base import Backend, Context, Verdict
 from grove.backends.default import DefaultBackend
-from grove.backends.kai import POD_GROUP_ANNOTATION, SUBGROUP_LABEL, KaiBackend
+from grove.backends.kai.backend import POD_GROUP_ANNOTATION, SUBGROUP_LABEL, KaiBackend
 from grove.errors import Unsupported
 from grove.meta import Manifest
 from grove.testing import make

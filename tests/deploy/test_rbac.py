@@ -68,10 +68,9 @@ def configuration() -> OperatorConfiguration:
 
 
 def options(minor: str) -> WorldOptions:
-    others = ("koordinator", "volcano", "yunikorn")
+    others = ("kai", "koordinator", "volcano", "yunikorn")
     return WorldOptions(
         kubernetes=minor,
-        kai=True,
         schedulers=others,
         operator_user=ACCOUNT,
         configuration=configuration(),

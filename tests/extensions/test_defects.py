@@ -11,9 +11,9 @@ from grove.api import kinds
 from grove.api.config import load
 from grove.meta import Manifest
 from grove.testing import make
-from grove.testing.world import CONFIGURATION, World, WorldOptions, run_world
+from grove.testing.world import World, WorldOptions, configuration_for, run_world
 
-OPTIONS = CONFIGURATION.replace("{name: kai-scheduler}", "{name: acme}")
+OPTIONS = configuration_for("acme")
 WORD = "scheduler backend acme failed with a defect: KeyError: 'oops'"
 
 
@@ -32,7 +32,7 @@ def run(site: Path, method: str, story: Callable[[World], Awaitable[None]]) -> N
         await pass_time(5)
         await story(world)
 
-    run_world(both, WorldOptions(kai=True, configuration=load(OPTIONS)))
+    run_world(both, WorldOptions(schedulers=("kai",), configuration=load(OPTIONS)))
 
 
 @pytest.mark.parametrize("method", ["translate", "read"])

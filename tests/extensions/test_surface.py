@@ -12,7 +12,7 @@ from grove.api.config import load
 from grove.cli.main import main
 from grove.errors import InvalidConfiguration
 from grove.testing import make
-from grove.testing.world import CONFIGURATION, World, WorldOptions, run_world
+from grove.testing.world import World, WorldOptions, configuration_for, run_world
 
 SET = yaml.safe_dump(make.cliqueset_manifest("train", {"worker": 2}))
 
@@ -72,7 +72,7 @@ def test_an_operator_works_beside_a_broken_package_and_logs_its_sentence(
 
 def test_an_operator_does_not_start_with_a_profile_that_cannot_be_used(site: Path) -> None:
     install(site, "acme-grove", "import nothing_of_this_name", points={"acme": "acme_grove:Backend"})
-    text = CONFIGURATION.replace("{name: kai-scheduler}", "{name: acme}")
+    text = configuration_for("acme")
 
     async def story(world: World) -> None:
         raise AssertionError("it started")
@@ -83,7 +83,7 @@ def test_an_operator_does_not_start_with_a_profile_that_cannot_be_used(site: Pat
 
 def test_a_set_that_names_the_third_partys_scheduler_gets_its_pods(site: Path) -> None:
     install(site, "acme-grove", backend_source("acme"), points={"acme": "acme_grove:Backend"})
-    text = CONFIGURATION.replace("{name: kai-scheduler}", "{name: acme-scheduler}")
+    text = configuration_for("acme-scheduler")
     roles = [make.template("worker", 2, pod={"schedulerName": "acme-scheduler"})]
 
     async def story(world: World) -> None:
@@ -101,4 +101,4 @@ def test_a_set_that_names_the_third_partys_scheduler_gets_its_pods(site: Path) -
         }
         assert gates <= {"acme.example.com/gang"}
 
-    run_world(story, WorldOptions(kai=True, configuration=load(text)))
+    run_world(story, WorldOptions(schedulers=("kai",), configuration=load(text)))

@@ -28,7 +28,7 @@ from tests.scenarios.edits import (
 from tests.scenarios.stories import key, pass_time, uid_of
 
 from grove.api import kinds, labels
-from grove.backends.yunikorn_marks import APPLICATION, TASK_GROUPS
+from grove.backends.yunikorn.marks import APPLICATION, TASK_GROUPS
 from grove.errors import Invalid
 from grove.meta import Manifest
 from grove.testing.world import NODES

@@ -24,11 +24,11 @@ from tests.scenarios.stories import (
 )
 
 from grove.api import kinds
-from grove.backends.koordinator_topology import TOPOLOGIES
+from grove.backends.koordinator.topology import TOPOLOGIES
 from grove.errors import Invalid, NotFound
 from grove.meta import Manifest, Resource
 from grove.testing.virtual_time import virtual_loop
-from grove.testing.world import NODES, PLACEHOLDER, World
+from grove.testing.world import NODES, World, holds_place
 
 SHUTDOWN: Final = "embedded.grove.io/shutdown"
 #: Within so many seconds a disturbed set must be right again.
@@ -123,7 +123,7 @@ class Scene:
     async def objects(self) -> list[tuple[Resource, Manifest]]:
         """What the scheduler goes by: its objects or, where it has none, the pods that hold places."""
         if not self.stage.objects:
-            held = [pod for pod in await self.world.all(kinds.PODS) if _is_placeholder(pod)]
+            held = [pod for pod in await self.world.all(kinds.PODS) if holds_place(pod)]
             return [(kinds.PODS, pod) for pod in held]
         found = await scheduler_objects(self.world, self.stage)
         return [(next(r for r in self.stage.objects if r.kind == each["kind"]), each) for each in found]
@@ -141,10 +141,6 @@ class Disturbance:
     begin: Callable[[Manifest], None] = lambda _: None
     #: The minima that the set begins with.
     roles: Mapping[str, int] = field(default_factory=lambda: dict(ROLES))
-
-
-def _is_placeholder(pod: Manifest) -> bool:
-    return PLACEHOLDER in (pod["metadata"].get("annotations") or {})
 
 
 # The play -----------------------------------------------------------------------------------------

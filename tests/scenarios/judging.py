@@ -12,7 +12,7 @@ from tests.scenarios.stories import Stage, condition_of, gates_of, scheduler_obj
 
 from grove.api import kinds, labels
 from grove.meta import Manifest, Resource
-from grove.testing.world import PLACEHOLDER, World
+from grove.testing.world import World, holds_place
 
 #: A refusal must name a way out, not only the field.
 WAY_OUT: Final = re.compile(
@@ -208,9 +208,7 @@ def _leftovers(seen: Picture, expected: Expected, members: set[str]) -> Iterator
     gangs = {uid_of(gang) for name, gang in seen.gangs.items() if name in expected.gangs()}
     for pod in seen.pods:
         if uid_of(pod) not in members | expected.allowed and not is_leaving(pod):
-            kind = (
-                "a placeholder" if PLACEHOLDER in (pod["metadata"].get("annotations") or {}) else "no member"
-            )
+            kind = "a placeholder" if holds_place(pod) else "no member"
             yield f"pod {pod['metadata']['name']} is {kind} of any present clique and still there"
     for what, found in (("gang", seen.gangs), ("clique", seen.cliques)):
         for name, each in found.items():

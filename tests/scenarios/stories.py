@@ -12,7 +12,7 @@ import msgspec
 
 from grove.api import kinds, labels
 from grove.api.config import load
-from grove.backends.kai import PODGROUPS as KAI_PODGROUPS
+from grove.backends.kai.backend import PODGROUPS as KAI_PODGROUPS
 from grove.meta import Key, Manifest, Resource, resource
 from grove.testing import make
 from grove.testing.virtual_time import virtual_loop
@@ -91,7 +91,7 @@ STAGES: Final[Mapping[str, Stage]] = {
     "1.37": Stage(WorldOptions(kubernetes="1.37"), *_NATIVE, (WORKLOADS_137, COMPOSITES_137, PODGROUPS_137)),
     "no gang API": Stage(WorldOptions(features=frozenset()), *_NATIVE, ()),
     "kai": Stage(
-        WorldOptions(kai=True),
+        WorldOptions(schedulers=("kai",)),
         "kai",
         "grove.io/podgang",
         "kai-scheduler",

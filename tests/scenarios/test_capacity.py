@@ -19,7 +19,7 @@ from tests.scenarios.stories import (
 from tests.scenarios.stories import uid_of as uid
 
 from grove.api import kinds, labels
-from grove.backends.kai_topology import TOPOLOGIES
+from grove.backends.kai.topology import TOPOLOGIES
 from grove.meta import Manifest
 from grove.testing.world import NODES, World, WorldOptions, run_world
 
@@ -351,4 +351,4 @@ def test_a_gang_in_a_queue_that_does_not_exist_says_so() -> None:
         assert told["status"] == "False"
         assert "nowhere" in told["message"]
 
-    run_world(story, WorldOptions(kai=True))
+    run_world(story, WorldOptions(schedulers=("kai",)))

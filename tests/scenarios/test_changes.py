@@ -16,7 +16,7 @@ from tests.scenarios.stories import (
 )
 
 from grove.api import kinds, labels
-from grove.backends.kai_topology import TOPOLOGIES
+from grove.backends.kai.topology import TOPOLOGIES
 from grove.meta import Key, Manifest
 from grove.testing import make
 from grove.testing.world import World, run_world

@@ -10,7 +10,7 @@ from tests.scenarios.stories import pass_time, until_running
 from grove.api import kinds, labels
 from grove.api.config import OperatorConfiguration, load
 from grove.assembly import Operator, assemble
-from grove.backends.kai import PODGROUPS as KAI_PODGROUPS
+from grove.backends.kai.backend import PODGROUPS as KAI_PODGROUPS
 from grove.embedded.identity import MASTERS, User
 from grove.kube.client import Client
 from grove.kube.limiter import Limiter
@@ -33,7 +33,7 @@ scheduler:
 """
 EXTERNAL = load(TEXT % "true")
 INTERNAL = load(TEXT % "false")
-WORLD = WorldOptions(kai=True, configuration=EXTERNAL)
+WORLD = WorldOptions(schedulers=("kai",), configuration=EXTERNAL)
 
 
 def training(name: str, backend: str) -> Manifest:
@@ -131,7 +131,7 @@ def test_a_process_that_believes_otherwise_than_the_operator_writes_nothing() ->
             assert writers(world, f"{kinds.GANGS}/status") == {"grove-operator"}
             assert writers(world, str(KAI_PODGROUPS)) == {"grove-operator"}
 
-    run_world(story, WorldOptions(kai=True, configuration=INTERNAL))
+    run_world(story, WorldOptions(schedulers=("kai",), configuration=INTERNAL))
 
 
 def test_a_gang_is_handed_over_and_back_without_being_lost() -> None:
@@ -162,7 +162,7 @@ def test_a_gang_is_handed_over_and_back_without_being_lost() -> None:
         assert {pod["metadata"]["uid"] for pod in await world.pods()} == before
         assert await world.phase("mine-0") == "Running"
 
-    run_world(story, WorldOptions(kai=True, configuration=INTERNAL))
+    run_world(story, WorldOptions(schedulers=("kai",), configuration=INTERNAL))
 
 
 async def only_podgroup(world: World) -> Key:

@@ -24,7 +24,7 @@ from tests.scenarios.stories import (
 
 from grove.api import kinds, labels
 from grove.api.config import load
-from grove.backends.kai import PODGROUPS as KAI_PODGROUPS
+from grove.backends.kai.backend import PODGROUPS as KAI_PODGROUPS
 from grove.embedded.actors.schedulers import kai_install
 from grove.embedded.faults import Fault
 from grove.embedded.kinds.builtins import builtin_types
@@ -211,7 +211,7 @@ scheduler:
         (group,) = await scheduler_objects(world, KAI)
         both = world.options
         await world.kill_operator()
-        world.options = WorldOptions(kai=True, configuration=only_default)
+        world.options = WorldOptions(schedulers=("kai",), configuration=only_default)
         await world.start_operator()
         await pass_time(10)
         accepted = await set_condition(world, "train", "Accepted")

@@ -17,8 +17,7 @@ LEVELS = [
 ]
 BINDING = make.object_manifest(kinds.TOPOLOGY_BINDINGS, "cluster", {"levels": LEVELS})
 EVERY_BACKEND = WorldOptions(
-    kai=True,
-    schedulers=("volcano", "koordinator", "yunikorn"),
+    schedulers=("kai", "volcano", "koordinator", "yunikorn"),
     configuration=load("""
 apiVersion: operator.config.grove.io/v1alpha1
 kind: OperatorConfiguration

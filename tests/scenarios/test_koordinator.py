@@ -30,8 +30,8 @@ from tests.scenarios.stories import KOORDINATOR_RACKS as RACKS
 from grove.api import kinds
 from grove.api.config import load
 from grove.api.labels import MADE_ANEW
-from grove.backends.koordinator import SENTINEL
-from grove.backends.koordinator_topology import TOPOLOGIES
+from grove.backends.koordinator.backend import SENTINEL
+from grove.backends.koordinator.topology import TOPOLOGIES
 from grove.embedded.actors.schedulers import koordinator_install
 from grove.meta import Key, Manifest
 from grove.testing.world import CRDS, NODES, World, run_world

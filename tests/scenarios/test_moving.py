@@ -3,13 +3,13 @@
 from tests.scenarios.stories import PODGROUPS_136, pass_time, reasons_about, until_running
 
 from grove.api import kinds, labels
-from grove.backends.kai import PODGROUPS as KAI_PODGROUPS
+from grove.backends.kai.backend import PODGROUPS as KAI_PODGROUPS
 from grove.meta import Key, Manifest
 from grove.testing import make
 from grove.testing.world import World, WorldOptions, run_world
 
-KAI = WorldOptions(kai=True)
-SMALL = WorldOptions(kai=True, nodes=1, gpus=1)
+KAI = WorldOptions(schedulers=("kai",))
+SMALL = WorldOptions(schedulers=("kai",), nodes=1, gpus=1)
 GPU = {"resources": {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}}
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.scenarios.stories import PODGROUPS_136
 
 from grove.api import kinds, labels
-from grove.backends.kai import PODGROUPS as KAI_PODGROUPS
+from grove.backends.kai.backend import PODGROUPS as KAI_PODGROUPS
 from grove.embedded.faults import Fault
 from grove.meta import Key, Manifest
 from grove.testing import make
@@ -15,7 +15,7 @@ from grove.testing.portrait import Guard
 from grove.testing.world import OPERATOR, World, WorldOptions, run_world
 
 #: Too small for two workers, so that they wait; the room comes after the move.
-SMALL = WorldOptions(kai=True, nodes=1, gpus=1)
+SMALL = WorldOptions(schedulers=("kai",), nodes=1, gpus=1)
 GPU = {"resources": {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}}
 #: More than the move ever takes; checked below.
 MOST_WRITES = 16

@@ -8,7 +8,7 @@ from tests.scenarios.stories import pass_time, reasons_about, refusal, set_condi
 
 from grove.api import kinds, labels
 from grove.api.config import load
-from grove.backends.kai import PODGROUPS as KAI_PODGROUPS
+from grove.backends.kai.backend import PODGROUPS as KAI_PODGROUPS
 from grove.cli.reloading import ConfigurationFile
 from grove.meta import Key, Manifest
 from grove.runtime.events import EventTarget
@@ -39,7 +39,7 @@ def following(world: World, file: Path) -> ConfigurationFile:
 
 def started_with(text: str, file: Path) -> WorldOptions:
     file.write_text(text)
-    return WorldOptions(kai=True, configuration=load(text))
+    return WorldOptions(schedulers=("kai",), configuration=load(text))
 
 
 def test_a_backend_that_is_enabled_takes_the_sets_that_waited_for_it(tmp_path: Path) -> None:

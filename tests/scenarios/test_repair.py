@@ -20,7 +20,7 @@ from tests.scenarios.stories import (
 )
 
 from grove.api import kinds, labels
-from grove.backends.kai import PODGROUPS as KAI_PODGROUPS
+from grove.backends.kai.backend import PODGROUPS as KAI_PODGROUPS
 from grove.meta import Key, Manifest, Resource, manifest_key
 from grove.testing import make
 from grove.testing.world import NODES, World, WorldOptions, run_world

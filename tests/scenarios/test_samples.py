@@ -63,4 +63,4 @@ def test_a_sample_applies_unchanged_and_is_judged_as_documented(file: Path) -> N
             failed = operator.metrics.value("grove_reconciles_total", controller=controller, result="error")
             assert failed == 0
 
-    run_world(story, WorldOptions(nodes=16, kai=True))
+    run_world(story, WorldOptions(nodes=16, schedulers=("kai",)))

@@ -16,7 +16,7 @@ from grove.meta import Key, Manifest
 from grove.testing import make
 from grove.testing.world import World, WorldOptions, run_world
 
-KAI = WorldOptions(kai=True)
+KAI = WorldOptions(schedulers=("kai",))
 ONLY_DEFAULT = WorldOptions(
     configuration=load("""
 apiVersion: operator.config.grove.io/v1alpha1
@@ -26,7 +26,7 @@ scheduler:
 """)
 )
 KAI_BY_DEFAULT = WorldOptions(
-    kai=True,
+    schedulers=("kai",),
     configuration=load("""
 apiVersion: operator.config.grove.io/v1alpha1
 kind: OperatorConfiguration

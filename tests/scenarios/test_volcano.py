@@ -19,8 +19,8 @@ from tests.scenarios.stories import (
 from tests.scenarios.test_repair import edit
 
 from grove.api import kinds, labels
-from grove.backends.volcano_objects import PODGROUPS
-from grove.backends.volcano_sight import CONFIG_MAPS, HYPERNODES, QUEUES
+from grove.backends.volcano.objects import PODGROUPS
+from grove.backends.volcano.sight import CONFIG_MAPS, HYPERNODES, QUEUES
 from grove.embedded.actors.schedulers import volcano_install
 from grove.meta import Key, Manifest
 from grove.testing.world import CRDS, NODES, World, run_world

@@ -26,7 +26,7 @@ from grove.embedded.actors.schedulers.yunikorn_install import configuration
 from grove.embedded.faults import Fault
 from grove.meta import Manifest, resource
 from grove.testing.portrait import Guard
-from grove.testing.world import OPERATOR, PLACEHOLDER, World, WorldOptions, run_world
+from grove.testing.world import OPERATOR, World, WorldOptions, holds_place, run_world
 
 STAGE = STAGES["yunikorn"]
 CONFIG_MAPS = resource("", "v1", "ConfigMap")
@@ -55,7 +55,7 @@ def crowded(workers: int = 5, *, queue: str = "") -> Manifest:
 async def places(world: World) -> list[Manifest]:
     """The placeholders in the cluster."""
     pods = await world.all(kinds.PODS)
-    return [pod for pod in pods if PLACEHOLDER in (pod["metadata"].get("annotations") or {})]
+    return [pod for pod in pods if holds_place(pod)]
 
 
 async def applications(world: World) -> set[str]:

@@ -72,14 +72,16 @@ class Asked:
 
     def _real(self, configuration: "OperatorConfiguration") -> "RealRequest":
         from grove.cli.planes import RealRequest
+        from grove.embedded.actors.schedulers.simulators import BESIDE_REAL
 
+        enabled = configuration.scheduler.enabled_backends
         return RealRequest(
             self.minor,
             self.shape,
             port=self.port,
             data_dir=self.data_dir,
             # Two of a kind would fight over the same pods: what runs is not played.
-            kai="kai" in configuration.scheduler.enabled_backends and self.scheduler != "kai",
+            simulated=tuple(name for name in BESIDE_REAL if name in enabled and name != self.scheduler),
             scheduler=self.scheduler,
             force=self.force,
         )

@@ -6,6 +6,7 @@ was started or written is gone when the block is left.
 
 import asyncio
 import contextlib
+import json
 import sqlite3
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, Final
 from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load
 from grove.api.crd import definitions
-from grove.backends.kai import BIND_REQUESTS
+from grove.backends.default import DefaultBackend
+from grove.backends.registry import BUILT_INS
+from grove.backends.sample import sample_of
 from grove.cli.talk import Failed
-from grove.errors import AlreadyExists
 from grove.kube.client import Client
-from grove.meta import Manifest, Resource, resource
+from grove.meta import Resource, resource
 from grove.words import file_problem
 
 if TYPE_CHECKING:
@@ -37,27 +39,6 @@ server:
   healthProbes: {bindAddress: 127.0.0.1, port: 0}
 topologyAwareScheduling: {enabled: true}
 """
-CONFIGURATION: Final = f"""{_FURTHER}
-scheduler:
-  profiles:
-    - name: default-scheduler
-    - name: kai-scheduler
-    - name: koord-scheduler
-      config: {{networkTopologyEnabled: true}}
-    - name: volcano
-    - name: yunikorn
-  defaultProfileName: default-scheduler
-"""
-
-#: Beside kube-scheduler itself, only KAI is played on a real control plane.
-_ON_REAL: Final = f"""{_FURTHER}
-scheduler:
-  profiles: [{{name: default-scheduler}}, {{name: kai-scheduler}}]
-  defaultProfileName: default-scheduler
-"""
-#: What the operator cannot see of a scheduler that we start.
-_SETTINGS: Final = {"koordinator": "networkTopologyEnabled: true"}
-
 #: A new kind is served a moment after its definition was accepted.
 _LOOKS: Final = 200
 _LOOK_AGAIN_SECONDS: Final = 0.05
@@ -69,11 +50,19 @@ def configuration(scheduler: str = "", *, real: bool = False) -> OperatorConfigu
     Only schedulers that run or are played there are enabled. Where one runs in place of all others, it is
     the one for every set.
     """
-    if not scheduler:
-        return load(_ON_REAL if real else CONFIGURATION)
-    profile = f"{{name: {scheduler}, config: {{{_SETTINGS.get(scheduler, '')}}}}}"
-    chosen = f"scheduler: {{profiles: [{profile}], defaultProfileName: {scheduler}}}"
-    return load(f"{_FURTHER}{chosen}\n")
+    names = (scheduler,) if scheduler else _schedulers(real=real)
+    profiles = [{"name": name, "config": dict(sample_of(name).local_config)} for name in names]
+    chosen = {"profiles": profiles, "defaultProfileName": names[0]}
+    return load(f"{_FURTHER}scheduler: {json.dumps(chosen)}\n")
+
+
+def _schedulers(*, real: bool) -> tuple[str, ...]:
+    """The backends whose schedulers run or are simulated, Kubernetes' own first."""
+    if not real:
+        return tuple(BUILT_INS)
+    from grove.embedded.actors.schedulers.simulators import BESIDE_REAL
+
+    return (DefaultBackend.name, *BESIDE_REAL)
 
 
 @contextlib.asynccontextmanager
@@ -121,18 +110,12 @@ def require_embedded() -> None:
         ) from None
 
 
-async def install_crds(client: Client, *, play_kai: bool = True) -> None:
+async def install_crds(client: Client) -> None:
     """Put in what the operator needs, and wait until it is served."""
     for each in definitions():
         await client.apply(CRDS, each, force=True)
-    needed = list(kinds.OURS)
-    if play_kai:
-        # A cluster with KAI has this kind too; Grove looks whether it is there, and never at what is in it.
-        with contextlib.suppress(AlreadyExists):
-            await client.create(CRDS, _bind_requests())
-        needed.append(BIND_REQUESTS)
     for _ in range(_LOOKS):
-        if await _serves(client, needed):
+        if await _serves(client, kinds.OURS):
             return
         await asyncio.sleep(_LOOK_AGAIN_SECONDS)
     raise Failed("the cluster accepted Grove's CustomResourceDefinitions but does not serve them")
@@ -141,38 +124,3 @@ async def install_crds(client: Client, *, play_kai: bool = True) -> None:
 async def _serves(client: Client, needed: Iterable[Resource]) -> bool:
     served = (await client.discover()).served
     return all(each.plural in served.get(each.api_version, ()) for each in needed)
-
-
-def _bind_requests() -> Manifest:
-    """The kind by which KAI's scheduler tells its binder what to do; its content is kept unread."""
-    opaque = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    gvk = BIND_REQUESTS.gvk
-    return {
-        "apiVersion": CRDS.api_version,
-        "kind": CRDS.kind,
-        "metadata": {"name": str(BIND_REQUESTS)},
-        "spec": {
-            "group": gvk.group,
-            "scope": "Namespaced",
-            "names": {
-                "kind": gvk.kind,
-                "listKind": f"{gvk.kind}List",
-                "plural": BIND_REQUESTS.plural,
-                "singular": gvk.kind.lower(),
-            },
-            "versions": [
-                {
-                    "name": gvk.version,
-                    "served": True,
-                    "storage": True,
-                    "subresources": {"status": {}},
-                    "schema": {
-                        "openAPIV3Schema": {
-                            "type": "object",
-                            "properties": {"spec": opaque, "status": opaque},
-                        }
-                    },
-                }
-            ],
-        },
-    }

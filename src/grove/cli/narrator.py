@@ -14,7 +14,7 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import RUNNING, PodGang
 from grove.api.pod import Pod
-from grove.meta import Key, Object, Resource, find_condition
+from grove.meta import Key, Object, Resource, find_condition, is_true
 from grove.runtime.store import Foreign
 from grove.words import counted
 
@@ -102,7 +102,7 @@ class Narrator:
             groups = ", ".join(f"{group.name} {group.min_replicas}" for group in new.spec.podgroups)
             backend = new.labels.get(labels.SCHEDULER_BACKEND, "")
             self._once(seen, "gang", f"{new.name} created for backend {backend}; needs {groups}")
-        if _true(new, conditions.INITIALIZED):
+        if is_true(new.status.conditions, conditions.INITIALIZED):
             self._once(seen, "complete", f"{new.name}: every pod exists and is referenced")
         self._verdict(seen, new)
         self._advance(seen)
@@ -176,11 +176,6 @@ class Narrator:
 
     def _of(self, key: Key) -> Seen:
         return self.gangs.setdefault(key, Seen())
-
-
-def _true(gang: PodGang, name: str) -> bool:
-    condition = find_condition(gang.status.conditions, name)
-    return condition is not None and condition.is_true
 
 
 def _spread(pods: Iterable[Pod]) -> str:

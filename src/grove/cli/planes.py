@@ -8,7 +8,7 @@ which nothing is changed that was not asked for. What was started or written is 
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -28,9 +28,8 @@ _ALL_SIMULATED: Final = (
     "no container runs; the operator is the real one"
 )
 _NODES_SIMULATED: Final = "the nodes are simulations: no container runs"
-_KAI_SIMULATED: Final = (
-    "Kubernetes' own programs are the real ones; KAI Scheduler and the nodes are simulations, "
-    "and no container runs"
+_BESIDE_REAL_SIMULATED: Final = (
+    "Kubernetes' own programs are the real ones; {} and the nodes are simulations, and no container runs"
 )
 
 
@@ -58,8 +57,6 @@ class Plane:
     context: str | None = None
     #: Whether it is ours alone, to be furnished with Grove's kinds.
     ours: bool = True
-    #: Whether KAI Scheduler is played here.
-    plays_kai: bool = False
     #: What of it is not the real thing, in plain words.
     simulated: str = ""
     #: Returns never while all is well; raises when a part of it ended by itself.
@@ -74,7 +71,8 @@ class RealRequest:
     shape: "NodeShape"
     port: int = 0
     data_dir: Path | None = None
-    kai: bool = True
+    #: The schedulers that are simulated beside the real one, by the names of their backends.
+    simulated: tuple[str, ...] = ()
     #: A scheduler of others in place of kube-scheduler.
     scheduler: str = ""
     force: bool = False
@@ -99,7 +97,7 @@ async def embedded_plane(options: "ClusterOptions", kubeconfig: Path) -> AsyncIt
     async with local_cluster(options, kubeconfig) as cluster:
         name = f"Kubernetes {options.kubernetes} (embedded)"
         description = f"{name}{_up_at(cluster.url, options.shape)}"
-        yield Plane(str(kubeconfig), cluster.url, description, plays_kai=True, simulated=_ALL_SIMULATED)
+        yield Plane(str(kubeconfig), cluster.url, description, simulated=_ALL_SIMULATED)
 
 
 @contextlib.asynccontextmanager
@@ -107,15 +105,16 @@ async def real_plane(request: RealRequest, kubeconfig: Path) -> AsyncIterator[Pl
     """Kubernetes' own programs, with simulated nodes; raises what keeps them from starting or running."""
     from grove.api.crd import definitions
     from grove.cli.playing import playing
-    from grove.embedded.actors.schedulers import kai_install
+    from grove.embedded.actors.schedulers.simulators import SIMULATORS
     from grove.embedded.remote import RemoteClient, address_from
     from grove.real import Options, RealControlPlane
 
     _refuse_in_pod(force=request.force)
+    brought = [kind for name in request.simulated for kind in SIMULATORS[name].definitions()]
     options = Options(
         minor=request.minor,
         third_party=request.scheduler,
-        kinds=(*definitions(), *(kai_install.definitions() if request.kai else ())),
+        kinds=(*definitions(), *brought),
         port=request.port,
         directory=request.data_dir,
         keep=request.data_dir is not None,
@@ -133,7 +132,7 @@ async def real_plane(request: RealRequest, kubeconfig: Path) -> AsyncIterator[Pl
         stack.push_async_callback(client.close)
         version = f"v{plane.release.version}"
         players = await stack.enter_async_context(
-            playing(client, request.shape, version=version, kai=request.kai)
+            playing(client, request.shape, version=version, schedulers=request.simulated)
         )
 
         async def failed() -> None:
@@ -147,8 +146,7 @@ async def real_plane(request: RealRequest, kubeconfig: Path) -> AsyncIterator[Pl
             str(kubeconfig),
             plane.url,
             description,
-            plays_kai=request.kai,
-            simulated=_KAI_SIMULATED if request.kai else _NODES_SIMULATED,
+            simulated=_simulated(request.simulated),
             failed=failed,
         )
 
@@ -204,6 +202,15 @@ def _refuse_in_pod(*, force: bool) -> None:
             f"{_IN_CLUSTER} is set: this looks like a pod of a real cluster, where a second control plane "
             "would only confuse; start it anyway with --force"
         )
+
+
+def _simulated(schedulers: Sequence[str]) -> str:
+    """What is not the real thing beside Kubernetes' own programs."""
+    from grove.backends.sample import sample_of
+
+    if not schedulers:
+        return _NODES_SIMULATED
+    return _BESIDE_REAL_SIMULATED.format(", ".join(sample_of(name).title for name in schedulers))
 
 
 def _up_at(url: str, shape: "NodeShape") -> str:

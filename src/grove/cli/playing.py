@@ -1,4 +1,4 @@
-"""Play the kubelets of nodes on a control plane that has none: Node objects, their pods' lives, and KAI.
+"""Play the kubelets of nodes on a control plane that has none: Nodes, their pods' lives, schedulers.
 
 The players are those of the embedded cluster, and act through the API server like anybody else. On a cluster
 of our own they play every node; on somebody else's only the nodes that this command has made, which go again
@@ -7,18 +7,19 @@ at the end. Never writes to another node, nor to a pod that is on one.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Collection, Coroutine, Iterable
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
+from grove.backends.sample import sample_of
 from grove.cli.guests import GuestClient, OnlyNodes
 from grove.cli.talk import Failed, say
 from grove.embedded.actors.kubelet import Kubelet
 from grove.embedded.actors.mirror import Mirrors
 from grove.embedded.actors.nodes import NodeKeeper, NodeOptions
 from grove.embedded.actors.objects import NODES, labels_of, uid_of
-from grove.embedded.actors.schedulers import kai_install
-from grove.embedded.actors.schedulers.kai import KaiScheduler
+from grove.embedded.actors.schedulers.simulator import Actor, Surroundings
+from grove.embedded.actors.schedulers.simulators import SIMULATORS
 from grove.embedded.clock import SystemClock, rfc3339
 from grove.embedded.errors import ApiError, Manifest
 from grove.embedded.local import ActorClient
@@ -48,13 +49,13 @@ class Players:
 
 @contextlib.asynccontextmanager
 async def playing(
-    client: ActorClient, shape: NodeShape, *, version: str, kai: bool
+    client: ActorClient, shape: NodeShape, *, version: str, schedulers: Sequence[str] = ()
 ) -> AsyncIterator[Players]:
-    """Every node of a cluster that is ours alone, those of the shape first; and KAI Scheduler if wanted."""
-    if kai:
-        await kai_install.install(client)
+    """Every node of a cluster that is ours alone, those of the shape first; and these schedulers."""
+    for name in schedulers:
+        await SIMULATORS[name].install(client)
     await _each(_create(client, node) for node in _shaped(shape, version))
-    async with _running(client, NodeOptions(version=version), kai=kai) as players:
+    async with _running(client, NodeOptions(version=version), schedulers) as players:
         yield players
 
 
@@ -69,22 +70,28 @@ async def playing_guests(client: GuestClient, shape: NodeShape, *, version: str)
     try:
         await _each(_create(client, node) for node in nodes)
         options = NodeOptions(version=version, heartbeat_seconds=_HEARTBEAT_SECONDS)
-        async with _running(guarded, options, kai=False) as players:
+        async with _running(guarded, options) as players:
             yield players
     finally:
         await _remove(client, names)
 
 
 @contextlib.asynccontextmanager
-async def _running(client: ActorClient, options: NodeOptions, *, kai: bool) -> AsyncIterator[Players]:
+async def _running(
+    client: ActorClient, options: NodeOptions, schedulers: Sequence[str] = ()
+) -> AsyncIterator[Players]:
     clock, mirrors = SystemClock(), Mirrors(client)
-    actors = {
-        "nodes": NodeKeeper(client, clock, mirrors=mirrors, options=options).run(),
-        "kubelets": Kubelet(client, clock, mirrors=mirrors).run(),
-    }
-    if kai:
-        actors["KAI Scheduler"] = KaiScheduler(client, clock, mirrors=mirrors).run()
-    tasks = tuple(asyncio.create_task(actor, name=name) for name, actor in actors.items())
+    actors: list[tuple[str, Actor]] = [
+        ("nodes", NodeKeeper(client, clock, mirrors=mirrors, options=options)),
+        ("kubelets", Kubelet(client, clock, mirrors=mirrors)),
+    ]
+    around = Surroundings(
+        lambda _: client, clock, mirrors, options.version.removeprefix("v").rpartition(".")[0]
+    )
+    for name in schedulers:
+        title = sample_of(name).title
+        actors += [(title, actor) for actor in SIMULATORS[name].actors(around).values()]
+    tasks = tuple(asyncio.create_task(actor.run(), name=name) for name, actor in actors)
     try:
         yield Players(tasks)
     finally:

@@ -1,8 +1,8 @@
 """From one PodCliqueSet to every object that would exist, for one scheduler backend. Pure: asks no cluster.
 
 Runs the operator's own judgement, plans and backends, so a preview cannot differ from what the operator does.
-UIDs, which only an API server can give, are derived from names. Names that contain a UID (of pods, of KAI's
-PodGroups) are therefore stable from one rendering to the next, but are others in a cluster.
+UIDs, which only an API server can give, are derived from names. Names that contain a UID (of pods, of some
+schedulers' objects) are therefore stable from one rendering to the next, but are others in a cluster.
 """
 
 import copy
@@ -27,16 +27,8 @@ from grove.api.pod import Pod
 from grove.api.revision import next_revision
 from grove.api.topology import ClusterTopologyBinding
 from grove.backends.base import Backend, Cluster, Context, Fidelity, Loss, TopologyAware
-from grove.backends.default import DefaultBackend
-from grove.backends.kai import BIND_REQUESTS, MIN_SUBGROUP_FIELD, PODGROUPS, STALENESS_FIELD
-from grove.backends.kai_queue import QUEUES
-from grove.backends.kai_topology import TOPOLOGIES
-from grove.backends.koordinator_quota import QUOTAS
-from grove.backends.native.generation import DISRUPTION_FIELD, GROUP, TOPOLOGY_FIELD
 from grove.backends.registry import BUILT_INS, Registry, Selection
-from grove.backends.volcano_objects import SUBGROUPS_FIELD, TIER_NAME_FIELD
-from grove.backends.volcano_sight import HYPERNODES
-from grove.backends.volcano_topology import discovered
+from grove.backends.sample import merged, sample_of, serving
 from grove.errors import FieldError, InvalidInput, Unsupported, Waiting
 from grove.extensions import installed
 from grove.meta import Manifest, Object
@@ -49,28 +41,8 @@ from grove.plan.pods import desired_pod, plan_pods
 
 V = TypeVar("V", bound=Object)
 
-_PAIR: Final = frozenset({"workloads", "podgroups"})
-
-#: What each Kubernetes minor serves for gangs when its feature gates are on; `none` has none of it.
-NATIVE: Final[Mapping[str, Cluster]] = {
-    "1.35": Cluster({f"{GROUP}/v1alpha1": frozenset({"workloads"})}, version="1.35"),
-    "1.36": Cluster(
-        {f"{GROUP}/v1alpha2": _PAIR}, frozenset({TOPOLOGY_FIELD, DISRUPTION_FIELD}), version="1.36"
-    ),
-    "1.37": Cluster(
-        {f"{GROUP}/v1beta1": _PAIR, f"{GROUP}/v1alpha3": _PAIR | {"compositepodgroups"}},
-        frozenset({TOPOLOGY_FIELD}),
-        version="1.37",
-    ),
-    "none": Cluster(),
-}
 #: Whose pods are meant where no minor is named.
 NEWEST: Final = "1.36"
-#: KAI brings its own kinds and does not depend on the Kubernetes minor.
-_KAI_FIELDS: Final = frozenset({MIN_SUBGROUP_FIELD, STALENESS_FIELD})
-_VOLCANO_FIELDS: Final = frozenset({SUBGROUPS_FIELD, TIER_NAME_FIELD})
-#: What is taken for granted where there is no cluster to look at: the plugin and HyperNodes for Volcano.
-_GRANTED: Final[Mapping[str, Mapping[str, str]]] = {"volcano": {"networkTopology": "Enabled"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +61,11 @@ class Preview:
 
     def context(self, backend: Backend, cliqueset: PodCliqueSet, /) -> Context:
         # As things are when they have settled: some schedulers' objects say less while gates are closed.
-        seen = {HYPERNODES: discovered(self.topology)} if self.topology is not None else {}
-        return Context(self.on, _GRANTED.get(backend.name, {}), cliqueset, seen, released=True)
+        if backend.name not in BUILT_INS:
+            return Context(self.on, {}, cliqueset, released=True)
+        sample = sample_of(backend.name)
+        seen = sample.observed(self.topology) if self.topology is not None else {}
+        return Context(self.on, sample.preview_config, cliqueset, seen, released=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +101,9 @@ class Rendering:
 
 def cluster(minor: str) -> Cluster:
     """A cluster of this Kubernetes minor (or `none`) in which the other schedulers are installed too."""
-    native = NATIVE[minor]
-    served = dict(native.served)
-    for each in (PODGROUPS, QUEUES, BIND_REQUESTS, TOPOLOGIES, HYPERNODES, QUOTAS):
-        served[each.api_version] = served.get(each.api_version, frozenset()) | {each.plural}
-    brought = [make() for name, make in BUILT_INS.items() if name != DefaultBackend.name]
-    for each in [kind for other in [*brought, *third_parties()] for kind in other.resources(Context(native))]:
-        served[each.api_version] = served.get(each.api_version, frozenset()) | {each.plural}
-    return Cluster(served, native.fields | _KAI_FIELDS | _VOLCANO_FIELDS, native.version)
+    built_in = merged(*(sample_of(name).cluster(minor) for name in BUILT_INS))
+    others = [kind for each in third_parties() for kind in each.resources(Context(built_in))]
+    return merged(built_in, serving(*others))
 
 
 def registry() -> Registry:

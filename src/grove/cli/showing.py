@@ -19,6 +19,8 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
+from grove.backends.default import DefaultBackend
+from grove.backends.sample import sample_of
 from grove.cli.connect import connected
 from grove.cli.documents import Document, parse
 from grove.cli.finding import find, scheduler_resources
@@ -39,8 +41,6 @@ from grove.words import counted
 NODES: Final = resource("", "v1", "Node", namespaced=False)
 NAMESPACE: Final = "default"
 MILESTONES: Final = ("gang", "objects", "gated", "complete", "released", "bound", "running")
-#: Shown after Kubernetes' own scheduler and KAI where they are played.
-OTHERS: Final = {"koordinator": "Koordinator", "volcano": "Volcano", "yunikorn": "YuniKorn"}
 #: How long any step may take; on an idle machine each takes well under a second.
 LIMIT_SECONDS: Final = 20.0
 
@@ -62,7 +62,9 @@ def _plane(minor: str, kubeconfig: Path, *, real: bool, force: bool) -> Abstract
 
     options = ClusterOptions(kubernetes=minor, nodes=6, gpus=8, zones=2, racks=3, force=force)
     if real:
-        return real_plane(RealRequest(minor, options.shape, force=force), kubeconfig)
+        from grove.embedded.actors.schedulers.simulators import BESIDE_REAL
+
+        return real_plane(RealRequest(minor, options.shape, simulated=BESIDE_REAL, force=force), kubeconfig)
     return embedded_plane(options, kubeconfig)
 
 
@@ -93,12 +95,11 @@ async def _show(plane: AbstractAsyncContextManager[Plane], minor: str, *, real: 
 async def _play(stage: "Stage", client: Client, *, topology: bool) -> None:
     stage.head("Kubernetes' own scheduler: a gang of prefill and decode workers")
     await stage.run(client, "disaggregated.yaml")
-    stage.head("KAI Scheduler: a leader and its workers, in a queue")
-    await stage.run(client, "leader-workers-kai.yaml")
-    for name, title in OTHERS.items():
-        if name in stage.backends:
-            stage.head(f"{title}: the same with another scheduler")
-            await stage.run(client, f"leader-workers-{name}.yaml", objects=name != "yunikorn")
+    for name in stage.backends:
+        if name != DefaultBackend.name:
+            sample = sample_of(name)
+            stage.head(f"{sample.title}: {sample.scene}")
+            await stage.run(client, f"leader-workers-{name}.yaml", objects=sample.has_objects)
     stage.head("Topology: all pods in one rack")
     if topology:
         await stage.run(client, "topology.yaml")

@@ -13,7 +13,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import RUNNING, PodGang
 from grove.api.pod import Pod
 from grove.cli.shown_pod import trouble_of
-from grove.meta import Condition, Key, Manifest, Object, find_condition
+from grove.meta import Condition, Key, Manifest, Object, find_condition, is_true
 from grove.plan.foreign import is_foreign
 
 
@@ -190,7 +190,7 @@ def _cliqueset(cliqueset: PodCliqueSet, below: _Below) -> Node:
         for clique in below.cliques.get(cliqueset.key, ())
         if clique.labels.get(labels.POD_GANG) not in known
     ]
-    placed = sum(1 for gang in gangs if _is_true(gang, conditions.SCHEDULED))
+    placed = sum(1 for gang in gangs if is_true(gang.status.conditions, conditions.SCHEDULED))
     words = [f"{status.available_replicas} of {wanted} available", f"{placed} of {len(gangs)} gangs placed"]
     return Node(
         "PodCliqueSet",
@@ -318,11 +318,6 @@ def _below(node: Node, indent: str, *, plain: bool) -> list[str]:
         found.append(f"{indent}{last if end else fork}{_line(child)}")
         found += _below(child, indent + ("   " if end else bar), plain=plain)
     return found
-
-
-def _is_true(gang: PodGang, name: str) -> bool:
-    condition = find_condition(gang.status.conditions, name)
-    return condition is not None and condition.is_true
 
 
 def _going(item: Object) -> tuple[str, ...]:

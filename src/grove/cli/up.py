@@ -28,7 +28,7 @@ def up(
     zones: options.Zones = 1,
     racks: options.Racks = 2,
     kubernetes: options.WhichKubernetes = None,
-    scheduler: options.WhichScheduler = options.Scheduler.KUBE,
+    scheduler: options.WhichScheduler = options.KUBE_SCHEDULER,
     data_dir: options.DataDir = None,
     write_kubeconfig: options.WriteKubeconfig = None,
     operator: options.WithOperator = True,
@@ -51,7 +51,7 @@ def up(
     With --control-plane kubeconfig, only the operator is started, in the cluster that is already there.
     """
     options.check_usage(typed, control_plane, play_nodes=play_nodes)
-    other = "" if scheduler is options.Scheduler.KUBE else scheduler.value
+    other = "" if scheduler == options.KUBE_SCHEDULER else scheduler
     asked = Asked(
         control_plane,
         minor_for(other, kubernetes.value if kubernetes else None),
@@ -92,9 +92,11 @@ def _unserved(asked: Asked, configuration: "OperatorConfiguration") -> list[str]
     """Says so when sets could go to a scheduler that neither runs nor is played here."""
     if asked.kind is not Kind.REAL:
         return []
+    from grove.embedded.actors.schedulers.simulators import BESIDE_REAL
+
     scheduler = configuration.scheduler
     # Kubernetes' own is always enabled; that alone says nothing.
-    here = {asked.scheduler or "default", "kai", "default"}
+    here = {asked.scheduler or "default", "default", *BESIDE_REAL}
     found = [
         f"nobody schedules for {name} here; --scheduler {name} would"
         for name in scheduler.enabled_backends
@@ -155,7 +157,7 @@ async def _furnish(
     from grove.cli.local import install_crds
 
     if plane.ours or install:
-        await install_crds(reached.client, play_kai=plane.plays_kai)
+        await install_crds(reached.client)
     if not plane.ours:
         for line in await lacking(reached.client, configuration):
             say(f"grove: {line}")

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from grove.backends import folders
 from grove.cli.planes import Kind
 
 
@@ -17,14 +18,16 @@ class Kubernetes(StrEnum):
     V137 = "1.37"
 
 
-class Scheduler(StrEnum):
-    """The schedulers that a real control plane can run."""
+KUBE_SCHEDULER: Final = "kube-scheduler"
+#: The schedulers that a real control plane can run: Kubernetes' own, which the backend `default` is for, or
+#: that of another backend.
+SCHEDULERS: Final = (KUBE_SCHEDULER, *(name for name in folders() if name != "default"))
 
-    KUBE = "kube-scheduler"
-    KAI = "kai"
-    VOLCANO = "volcano"
-    KOORDINATOR = "koordinator"
-    YUNIKORN = "yunikorn"
+
+def _known_scheduler(name: str) -> str:
+    if name not in SCHEDULERS:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(SCHEDULERS)}.")
+    return name
 
 
 ControlPlane = Annotated[
@@ -46,10 +49,12 @@ WhichKubernetes = Annotated[
     ),
 ]
 WhichScheduler = Annotated[
-    Scheduler,
+    str,
     typer.Option(
+        metavar=f"<{'|'.join(SCHEDULERS)}>",
+        callback=_known_scheduler,
         help="With --control-plane real, the scheduler's own programs in place of kube-scheduler "
-        "(make real SCHEDULERS=...)."
+        "(make real SCHEDULERS=...).",
     ),
 ]
 DataDir = Annotated[

@@ -13,7 +13,6 @@ import os
 import secrets
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 from grove.embedded.access.authentication import Authenticator
 from grove.embedded.access.kubeconfig import kubeconfig, write_kubeconfig
@@ -25,18 +24,8 @@ from grove.embedded.actors.mirror import Mirrors
 from grove.embedded.actors.namespaces import NamespaceDeleter
 from grove.embedded.actors.nodes import NodeKeeper, NodeOptions
 from grove.embedded.actors.podgroup_protection import PodGroupProtection
-from grove.embedded.actors.schedulers import (
-    kai_install,
-    koordinator_install,
-    volcano_install,
-    yunikorn_install,
-)
-from grove.embedded.actors.schedulers.kai import KaiScheduler
-from grove.embedded.actors.schedulers.koordinator import KoordinatorScheduler
-from grove.embedded.actors.schedulers.native import NativeScheduler
-from grove.embedded.actors.schedulers.volcano import VolcanoScheduler
-from grove.embedded.actors.schedulers.volcano_controllers import VolcanoControllers
-from grove.embedded.actors.schedulers.yunikorn import YuniKornScheduler
+from grove.embedded.actors.schedulers.simulator import Actor, Surroundings
+from grove.embedded.actors.schedulers.simulators import SIMULATORS
 from grove.embedded.clock import Clock, SystemClock, rfc3339
 from grove.embedded.errors import Manifest, gone
 from grove.embedded.faults import Faults
@@ -60,11 +49,7 @@ log = logging.getLogger(__name__)
 IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-SCHEDULERS = ("default", "kai", "koordinator", "volcano", "yunikorn")
-
-
-class Actor(Protocol):
-    async def run(self) -> None: ...
+SCHEDULERS = tuple(SIMULATORS)
 
 
 class RefusedToStart(Exception):
@@ -274,14 +259,9 @@ class EmbeddedCluster:
         role: Manifest = {"metadata": {"name": "cluster-admin"}, "rules": _EVERYTHING}
         await client.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", role)
         version = version_info(self.options.kubernetes)["gitVersion"]
-        if self.options.actors and "kai" in self.options.schedulers:
-            await kai_install.install(client)
-        if self.options.actors and "koordinator" in self.options.schedulers:
-            await koordinator_install.install(client)
-        if self.options.actors and "volcano" in self.options.schedulers:
-            await volcano_install.install(client)
-        if self.options.actors and "yunikorn" in self.options.schedulers:
-            await yunikorn_install.install(client)
+        for name in SCHEDULERS:
+            if self.options.actors and name in self.options.schedulers:
+                await SIMULATORS[name].install(client)
         for node in node_objects(self.options.shape, version=version, now=rfc3339(self.clock.now())):
             await client.create("/api/v1/nodes", node)
         # What happened before the cluster was ready is nobody's history.
@@ -318,22 +298,11 @@ class EmbeddedCluster:
         if minor != "1.35":
             protection = PodGroupProtection(self._own("podgroups"), self.clock, minor=minor, mirrors=mirrors)
             actors["podgroups"] = protection
+        around = Surroundings(self._own, self.clock, mirrors, minor)
         for name in self.options.schedulers:
-            if name == "default":
-                scheduler = NativeScheduler(self._own("scheduler"), self.clock, minor=minor, mirrors=mirrors)
-                actors["scheduler"] = scheduler
-            elif name == "kai":
-                actors["kai"] = KaiScheduler(self._own("kai"), self.clock, mirrors=mirrors)
-            elif name == "koordinator":
-                koordinator = KoordinatorScheduler(self._own("koordinator"), self.clock, mirrors=mirrors)
-                actors["koordinator"] = koordinator
-            elif name == "volcano":
-                actors["volcano"] = VolcanoScheduler(self._own("volcano"), self.clock, mirrors=mirrors)
-                actors["volcano-controllers"] = VolcanoControllers(self._own("volcano"), mirrors=mirrors)
-            elif name == "yunikorn":
-                actors["yunikorn"] = YuniKornScheduler(self._own("yunikorn"), self.clock, mirrors=mirrors)
-            else:
+            if name not in SIMULATORS:
                 raise ValueError(f"unknown scheduler {name!r}; choose from {', '.join(SCHEDULERS)}")
+            actors |= SIMULATORS[name].actors(around)
         return actors
 
     def _node_options(self) -> NodeOptions:

@@ -1,9 +1,8 @@
 """Clusters of each generation, as discovery and probes describe them."""
 
 from grove.backends.base import Cluster, Context
-from grove.backends.kai import MIN_SUBGROUP_FIELD, STALENESS_FIELD
-from grove.backends.native.generation import DISRUPTION_FIELD, TOPOLOGY_FIELD
-from grove.meta import Resource
+from grove.backends.default.generation import DISRUPTION_FIELD, TOPOLOGY_FIELD
+from grove.backends.sample import serving as serving
 
 GROUP = "scheduling.k8s.io"
 _PAIR = frozenset({"workloads", "podgroups"})
@@ -30,24 +29,7 @@ NATIVE = {
     "1.37 composite": V137,
 }
 
-_KAI_SERVED = {
-    "scheduling.run.ai/v2alpha2": frozenset({"podgroups"}),
-    "scheduling.run.ai/v2": frozenset({"queues"}),
-    "scheduling.run.ai/v1alpha2": frozenset({"bindrequests"}),
-    "kai.scheduler/v1alpha1": frozenset({"topologies"}),
-}
-KAI_012 = Cluster(served=_KAI_SERVED)
-KAI_017 = Cluster(served=_KAI_SERVED, fields=frozenset({MIN_SUBGROUP_FIELD, STALENESS_FIELD}))
-
 
 def on(cluster: Cluster, **config: object) -> Context:
     """The context of a cluster with this profile configuration."""
     return Context(cluster=cluster, config=config)
-
-
-def serving(*kinds: Resource, version: str = "") -> Cluster:
-    """A cluster that serves these kinds and no others."""
-    served: dict[str, frozenset[str]] = {}
-    for each in kinds:
-        served[each.api_version] = served.get(each.api_version, frozenset()) | {each.plural}
-    return Cluster(served, version=version)

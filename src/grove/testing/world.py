@@ -12,6 +12,7 @@ user does, through the API, and can break it: faults, dropped watches, a killed 
 """
 
 import asyncio
+import json
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load
 from grove.api.crd import definitions
 from grove.assembly import Operator, assemble
+from grove.embedded.actors.schedulers.simulators import BESIDE_REAL, PLACEHOLDERS
 from grove.embedded.clock import LoopClock
 from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
 from grove.embedded.identity import MASTERS, User
@@ -36,16 +38,21 @@ OPERATOR: Final = User("system:serviceaccount:grove-system:grove-operator", (MAS
 USER: Final = User("alice", (MASTERS,))
 CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
 NODES: Final = resource("", "v1", "Node", namespaced=False)
-#: What YuniKorn writes on pods of its own.
-PLACEHOLDER: Final = "internal.yunikorn.apache.org/placeholder"
 
-CONFIGURATION: Final = """
+
+def configuration_for(*schedulers: str) -> str:
+    """The text of a configuration that enables Kubernetes' own scheduler and these."""
+    profiles = json.dumps([{"name": name} for name in ("default", *schedulers)])
+    return f"""
 apiVersion: operator.config.grove.io/v1alpha1
 kind: OperatorConfiguration
-topologyAwareScheduling: {enabled: true}
+topologyAwareScheduling: {{enabled: true}}
 scheduler:
-  profiles: [{name: default-scheduler}, {name: kai-scheduler}]
+  profiles: {profiles}
 """
+
+
+CONFIGURATION: Final = configuration_for(*BESIDE_REAL)
 
 
 @dataclass(frozen=True)
@@ -56,8 +63,6 @@ class WorldOptions:
     kubernetes: str = "1.36"
     nodes: int = 4
     gpus: int = 8
-    #: Whether KAI is installed: its CRDs, its queues and its scheduler.
-    kai: bool = False
     #: Which simulated schedulers run besides kube-scheduler, each with what it needs in the cluster.
     schedulers: tuple[str, ...] = ()
     #: The feature gates of the native gang API; None for all, an empty set for a cluster without gangs.
@@ -192,7 +197,7 @@ class World:
     async def pods(self) -> list[Manifest]:
         """All pods, without those that only hold places for them."""
         found = await self.all(kinds.PODS)
-        return [each for each in found if PLACEHOLDER not in (each["metadata"].get("annotations") or {})]
+        return [each for each in found if not holds_place(each)]
 
     async def gang(self, name: str) -> Manifest | None:
         return await self.get(kinds.GANGS, name)
@@ -281,6 +286,11 @@ class World:
         return Client(MemoryTransport(self.cluster.app, user), limiter=Limiter.off())
 
 
+def holds_place(pod: Manifest) -> bool:
+    """Whether a scheduler created this pod itself, to hold a place for another."""
+    return not PLACEHOLDERS.isdisjoint(pod["metadata"].get("annotations") or {})
+
+
 def run_world(
     story: Callable[[World], Awaitable[None]], options: WorldOptions | None = None, *, operator: bool = True
 ) -> None:
@@ -310,7 +320,7 @@ async def _create(options: WorldOptions) -> World:
             clock=LoopClock(EPOCH),
             listen=False,
             managed_fields="lazy",
-            schedulers=("default", *(("kai",) if options.kai else ()), *options.schedulers),
+            schedulers=("default", *options.schedulers),
             features=options.features,
         )
     )

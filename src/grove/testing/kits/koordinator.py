@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from grove.backends.base import Backend, Cluster, Context
-from grove.backends.koordinator import POD_GROUP_LABEL, KoordinatorBackend
-from grove.backends.koordinator_quota import QUOTA
-from grove.backends.koordinator_topology import TOPOLOGIES
+from grove.backends.koordinator.backend import POD_GROUP_LABEL, KoordinatorBackend
+from grove.backends.koordinator.quota import QUOTA
+from grove.backends.koordinator.topology import TOPOLOGIES
 from grove.meta import Manifest
 from grove.testing.clusters import on
 from grove.testing.conformance import RACK, ZONE, BackendConformance

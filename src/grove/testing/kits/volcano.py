@@ -7,9 +7,9 @@ from typing import ClassVar, Final
 from grove.api import labels
 from grove.backends.base import Backend, Cluster, Context
 from grove.backends.volcano import VolcanoBackend
-from grove.backends.volcano_objects import GROUP_ANNOTATION, SUBGROUPS_FIELD, TIER_NAME_FIELD
-from grove.backends.volcano_queue import QUEUE
-from grove.backends.volcano_sight import CONFIG_MAPS, HYPERNODES, PLUGIN
+from grove.backends.volcano.objects import GROUP_ANNOTATION, SUBGROUPS_FIELD, TIER_NAME_FIELD
+from grove.backends.volcano.queue import QUEUE
+from grove.backends.volcano.sight import CONFIG_MAPS, HYPERNODES, PLUGIN
 from grove.meta import Manifest, Resource
 from grove.testing.clusters import on
 from grove.testing.conformance import RACK, ZONE, BackendConformance

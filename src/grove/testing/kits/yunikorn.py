@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from grove.backends.base import Backend, Cluster, Context
 from grove.backends.yunikorn import YuniKornBackend
-from grove.backends.yunikorn_queue import QUEUE
+from grove.backends.yunikorn.queue import QUEUE
 from grove.testing.clusters import on
 from grove.testing.conformance import BackendConformance
 

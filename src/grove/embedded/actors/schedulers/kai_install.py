@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from grove.embedded.actors.objects import CRDS
 from grove.embedded.actors.schedulers.installing import create, definitions_in, documents
+from grove.embedded.actors.schedulers.kai import KaiScheduler
 from grove.embedded.actors.schedulers.kai_rules import QUEUES
+from grove.embedded.actors.schedulers.simulator import Actor, Simulator, Surroundings
 from grove.embedded.errors import Manifest
 from grove.embedded.local import ActorClient
 
@@ -30,3 +32,10 @@ async def install(client: ActorClient) -> None:
         await create(client, CRDS.collection(), crd)
     for queue in queues():
         await create(client, QUEUES.collection(), queue, patient=True)
+
+
+def _actors(around: Surroundings) -> dict[str, Actor]:
+    return {"kai": KaiScheduler(around.client("kai"), around.clock, mirrors=around.mirrors)}
+
+
+SIMULATOR = Simulator(_actors, definitions, install, beside_real=True)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from grove.embedded.actors.objects import CRDS
 from grove.embedded.actors.schedulers.installing import create, definitions_in
+from grove.embedded.actors.schedulers.koordinator import KoordinatorScheduler
+from grove.embedded.actors.schedulers.simulator import Actor, Simulator, Surroundings
 from grove.embedded.errors import Manifest
 from grove.embedded.local import ActorClient
 
@@ -21,3 +23,11 @@ async def install(client: ActorClient) -> None:
     """Create what is missing; what is there already, of whatever version, is left as it is."""
     for crd in definitions():
         await create(client, CRDS.collection(), crd)
+
+
+def _actors(around: Surroundings) -> dict[str, Actor]:
+    client = around.client("koordinator")
+    return {"koordinator": KoordinatorScheduler(client, around.clock, mirrors=around.mirrors)}
+
+
+SIMULATOR = Simulator(_actors, definitions, install)

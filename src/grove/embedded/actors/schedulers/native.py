@@ -38,6 +38,7 @@ from grove.embedded.actors.schedulers.native_rules import (
 )
 from grove.embedded.actors.schedulers.preemption import single
 from grove.embedded.actors.schedulers.sessions import DecidingScheduler, SessionOptions, is_member
+from grove.embedded.actors.schedulers.simulator import Actor, Simulator, Surroundings
 from grove.embedded.clock import Clock
 from grove.embedded.errors import Manifest
 from grove.embedded.local import ActorClient
@@ -363,3 +364,11 @@ class NativeScheduler(DecidingScheduler[Entity, Outcome]):
         self._parked.pop(entity, None)
         self._room()
         self._wake.set()
+
+
+def _actors(around: Surroundings) -> dict[str, Actor]:
+    client = around.client("scheduler")
+    return {"scheduler": NativeScheduler(client, around.clock, minor=around.minor, mirrors=around.mirrors)}
+
+
+SIMULATOR = Simulator(_actors)

@@ -10,6 +10,9 @@ import copy
 
 from grove.embedded.actors.objects import CRDS, MERGE, NAMESPACES, key_of
 from grove.embedded.actors.schedulers.installing import create, definitions_in, documents
+from grove.embedded.actors.schedulers.simulator import Actor, Simulator, Surroundings
+from grove.embedded.actors.schedulers.volcano import VolcanoScheduler
+from grove.embedded.actors.schedulers.volcano_controllers import VolcanoControllers
 from grove.embedded.actors.schedulers.volcano_rules import CONFIG_MAPS, QUEUES
 from grove.embedded.errors import Manifest
 from grove.embedded.local import ActorClient
@@ -52,3 +55,14 @@ def _older(crd: Manifest) -> Manifest:
         spec.pop("tierName", None)
         (spec.get("networkTopology") or {}).get("properties", {}).pop("highestTierName", None)
     return older
+
+
+def _actors(around: Surroundings) -> dict[str, Actor]:
+    client, mirrors = around.client("volcano"), around.mirrors
+    return {
+        "volcano": VolcanoScheduler(client, around.clock, mirrors=mirrors),
+        "volcano-controllers": VolcanoControllers(around.client("volcano"), mirrors=mirrors),
+    }
+
+
+SIMULATOR = Simulator(_actors, definitions, install)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from grove.embedded.actors.objects import NAMESPACES
 from grove.embedded.actors.schedulers.installing import create
-from grove.embedded.actors.schedulers.yunikorn import CONFIG, CONFIG_MAPS
+from grove.embedded.actors.schedulers.simulator import Actor, Simulator, Surroundings
+from grove.embedded.actors.schedulers.yunikorn import CONFIG, CONFIG_MAPS, YuniKornScheduler
+from grove.embedded.actors.schedulers.yunikorn_rules import PLACEHOLDER
 from grove.embedded.errors import Manifest
 from grove.embedded.local import ActorClient
 
@@ -43,3 +45,10 @@ async def install(client: ActorClient) -> None:
     space: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     await create(client, NAMESPACES.collection(), space)
     await create(client, CONFIG_MAPS.collection(NAMESPACE), configuration())
+
+
+def _actors(around: Surroundings) -> dict[str, Actor]:
+    return {"yunikorn": YuniKornScheduler(around.client("yunikorn"), around.clock, mirrors=around.mirrors)}
+
+
+SIMULATOR = Simulator(_actors, install=install, placeholder=PLACEHOLDER)

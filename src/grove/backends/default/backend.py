@@ -1,0 +1,223 @@
+"""Kubernetes' own scheduler: native gang scheduling in whatever generation the cluster serves.
+
+Where the cluster serves none, pods run without a gang guarantee and the translation says so; the profile's
+`gangScheduling: Required` refuses instead. `mode: Flat | Merged` overrides the choice of the mode.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from grove.api import labels
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.backends.base import (
+    Capability,
+    Context,
+    Fidelity,
+    Loss,
+    Precondition,
+    Probe,
+    Reading,
+    Translation,
+)
+from grove.backends.default import generation as generations
+from grove.backends.default import reading
+from grove.backends.default.generation import (
+    ABSENT,
+    COMPOSITES,
+    MISCONFIGURED,
+    Generation,
+    detect,
+    misconfigured,
+)
+from grove.backends.default.hierarchy import needed
+from grove.backends.default.linking import link_pod, prefer_domains, preferences
+from grove.backends.default.modes import (
+    Mode,
+    choose,
+    configured_mode,
+    refusal,
+    shape_of,
+    shapes_of_set,
+    unhonoured,
+)
+from grove.backends.default.objects import Dialect
+from grove.backends.losses import account
+from grove.backends.podspec import add_gate, copy_of, inherit_priority
+from grove.backends.shape import is_ours, podgroup_of, revision
+from grove.errors import FieldError, InvalidConfiguration, Unsupported, Waiting
+from grove.meta import Manifest, Resource
+
+
+class DefaultBackend:
+    """The backend `default`: pods for default-scheduler."""
+
+    name: ClassVar[str] = "default"
+    scheduler_name: ClassVar[str] = "default-scheduler"
+    scheduling_gate: ClassVar[str] = "scheduling.k8s.io/workload"
+
+    def matches(self, scheduler_name: str) -> bool:
+        return scheduler_name in ("", self.scheduler_name)
+
+    def capabilities(self, context: Context) -> frozenset[Capability]:
+        generation = detect(context.cluster)
+        # Without any native object the gang's priority class still reaches every pod.
+        found = {Capability.PRIORITY}
+        if generation is not None:
+            found |= {Capability.GANG, Capability.SUBGROUPS}
+            if generation.topology:
+                found.add(Capability.TOPOLOGY_REQUIRED)
+            if generation.composite and configured_mode(context.config) is None:
+                found.add(Capability.HIERARCHY)
+        return frozenset(found)
+
+    def resources(self, context: Context) -> Sequence[Resource]:
+        generation = detect(context.cluster)
+        if generation is None:
+            return ()
+        if not generation.has_podgroups:
+            return (generation.workloads,)
+        if generation.composite and configured_mode(context.config) is None:
+            return (generation.workloads, COMPOSITES, generation.podgroups)
+        return (generation.podgroups,)
+
+    def preconditions(self, context: Context) -> Sequence[Precondition]:
+        name, required = "native gang scheduling", gang_required(context)
+        if misconfigured(context.cluster):
+            return (Precondition(name, missing=MISCONFIGURED),)
+        if required and detect(context.cluster) is None:
+            return (Precondition(name, missing=ABSENT),)
+        return (Precondition(name),)
+
+    def probes(self, context: Context) -> Sequence[Probe]:
+        return generations.probes(context.cluster)
+
+    def immutable(self, manifest: Manifest) -> Sequence[str]:
+        if (
+            manifest.get("kind") == "PodGroup"
+            and manifest.get("apiVersion") != f"{generations.GROUP}/v1alpha2"
+        ):
+            # There the minimum, and only that, can be changed.
+            return tuple(f"spec.{each}" for each in generations.FIXED_FIELDS)
+        return ("spec",)
+
+    def replaceable(self, manifest: Manifest) -> bool:
+        # Nothing waits for the deletion of the others; a PodGroup would wait for the pods that point to it.
+        return manifest.get("kind") in ("Workload", COMPOSITES.kind)
+
+    def validate(self, cliqueset: PodCliqueSet, context: Context) -> Sequence[FieldError]:
+        generation = detect(context.cluster)
+        errors: list[FieldError] = []
+        if generation is None and gang_required(context):
+            field = f"metadata.annotations[{labels.SCHEDULER_BACKEND}]"
+            errors.append(FieldError(field, f"scheduler backend default guarantees no gang here: {ABSENT}"))
+        for shape in shapes_of_set(cliqueset):
+            mode = choose(shape, generation, context.config) if generation else Mode.FLAT
+            errors += [
+                FieldError(each.field, refusal(each, generation))
+                for each in unhonoured(shape, generation, mode)
+            ]
+        if generation is not None and generation.version == "v1beta1":
+            errors += _priority_conflicts(cliqueset)
+        return list(dict.fromkeys(errors))
+
+    def translate(self, gang: PodGang, context: Context) -> Translation:
+        _refuse_foreign_pods(gang)
+        generation = self._generation(context)
+        shape = shape_of(gang)
+        mode = choose(shape, generation, context.config) if generation else Mode.FLAT
+        refused = unhonoured(shape, generation, mode)
+        if refused:
+            reasons = "; ".join(f"{each.field}: {refusal(each, generation)}" for each in refused)
+            raise Unsupported(f"gang {gang.key}: {reasons}")
+        losses = account(gang, self.capabilities(context), "kube-scheduler", _losses(gang, generation, mode))
+        if generation is None or not gang.spec.podgroups:
+            return Translation(losses=losses)
+        return Translation(Dialect(gang, generation, mode, _revision(gang, context)).manifests(), losses)
+
+    def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
+        generation = self._generation(context)
+        podgroup = podgroup_of(pod, gang)
+        prepared = copy_of(pod)
+        prepared["spec"]["schedulerName"] = self.scheduler_name
+        add_gate(prepared, self.scheduling_gate)
+        inherit_priority(prepared, gang.spec.priority_class_name)
+        prefer_domains(prepared, podgroup, gang)
+        if generation is not None:
+            mode = choose(shape_of(gang), generation, context.config)
+            link_pod(prepared, podgroup, Dialect(gang, generation, mode, _revision(gang, context)))
+        return prepared
+
+    def read(
+        self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
+    ) -> Reading:
+        generation = detect(context.cluster)
+        if generation is None:
+            return reading.read(gang, (), pods, {})
+        mode = choose(shape_of(gang), generation, context.config)
+        dialect = Dialect(gang, generation, mode, _revision(gang, context))
+        return reading.read(gang, objects, pods, dialect.podgroup_members())
+
+    def _generation(self, context: Context) -> Generation | None:
+        """The generation to speak; raises Waiting while the cluster is not as it must be."""
+        for precondition in self.preconditions(context):
+            if precondition.missing:
+                raise Waiting(
+                    f"scheduler backend default waits for {precondition.name}: {precondition.missing}"
+                )
+        return detect(context.cluster)
+
+
+def _revision(gang: PodGang, context: Context) -> str:
+    """Somebody else who makes the pods of a gang must know its PodGroup's name before: no revision."""
+    return revision(gang, context) if context.revision or is_ours(gang) else ""
+
+
+def gang_required(context: Context) -> bool:
+    """Whether the profile refuses to run pods without a gang guarantee."""
+    value: Any = context.config.get("gangScheduling")
+    if value not in (None, "", "BestEffort", "Required"):
+        raise InvalidConfiguration(
+            f"scheduler profile default: config.gangScheduling is {value!r}; "
+            "it must be Required or BestEffort"
+        )
+    return bool(value == "Required")
+
+
+def _refuse_foreign_pods(gang: PodGang) -> None:
+    for podgroup in gang.spec.podgroups:
+        for reference in podgroup.pod_references:
+            if reference.namespace and reference.namespace != gang.namespace:
+                raise Unsupported(
+                    f"gang {gang.key}: podgroup {podgroup.name!r} lists pod "
+                    f"{reference.namespace}/{reference.name}; "
+                    "a native gang and its pods share a namespace"
+                )
+
+
+def _losses(gang: PodGang, generation: Generation | None, mode: Mode) -> Iterator[Loss]:
+    if generation is None:
+        yield Loss(Capability.GANG, Fidelity.NOT_EXPRESSIBLE, f"pods run without a gang guarantee: {ABSENT}")
+    elif mode is Mode.FLAT and needed(gang.spec.podgroups) > 1:
+        reason = "each podgroup is placed as a gang of its own; nothing makes them wait for one another"
+        yield Loss(Capability.HIERARCHY, Fidelity.APPROXIMATED, reason)
+    keys = sorted({key for key, _ in preferences(gang)})
+    if keys:
+        reason = (
+            f"kube-scheduler packs no gang by preference; pod affinity to {', '.join(keys)} stands in for it"
+        )
+        yield Loss(Capability.TOPOLOGY_PREFERRED, Fidelity.APPROXIMATED, reason)
+
+
+def _priority_conflicts(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
+    """From 1.37 on the scheduler leaves a group alone whose pods have another priority than the group."""
+    wanted = cliqueset.template.priority_class_name
+    for index, clique in enumerate(cliqueset.template.cliques):
+        own = clique.spec.pod_spec.get("priorityClassName") or ""
+        if own and own != wanted:
+            yield FieldError(
+                f"spec.template.cliques[{index}].spec.podSpec.priorityClassName",
+                f"is {own!r} but the gang's is {wanted!r}; kube-scheduler places a gang only if all its "
+                "pods have the gang's priority: set spec.template.priorityClassName instead",
+            )

@@ -1,0 +1,310 @@
+"""KAI: one PodGroup per gang, a subGroup per podgroup, and parents for podgroups that share a constraint.
+
+KAI's own podgrouper is told to stay away from our pods. Fields that KAI or its administrators own
+(`markUnschedulable`, `schedulingBackoff`, timestamps) are never mentioned. Profile config: `queue`,
+`stalenessGracePeriod`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from msgspec.structs import replace
+
+from grove.api import labels, names
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup
+from grove.api.pod import Pod
+from grove.api.topology import ClusterTopologyBinding
+from grove.backends.base import (
+    Capability,
+    Context,
+    Edit,
+    Observed,
+    Precondition,
+    Probe,
+    Reading,
+    Translation,
+)
+from grove.backends.kai import reading, topology
+from grove.backends.kai.queue import QUEUE, QUEUES, missing_queue, queue_conflicts, queue_of
+from grove.backends.losses import account
+from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
+from grove.backends.shape import (
+    constraints_of,
+    groups_by_podgroup,
+    named,
+    owned_metadata,
+    podgroup_of,
+    was_placed,
+)
+from grove.errors import FieldError, Unsupported, Waiting
+from grove.meta import Manifest, Resource, resource
+
+GROUP: Final = "scheduling.run.ai"
+PODGROUPS: Final = resource(GROUP, "v2alpha2", "PodGroup")
+BIND_REQUESTS: Final = resource(GROUP, "v1alpha2", "BindRequest")
+
+#: Field facts, in the form of `Cluster.fields`; older releases of KAI lack them.
+MIN_SUBGROUP_PATH: Final = "spec.subGroups.minSubGroup"
+STALENESS_PATH: Final = "spec.stalenessGracePeriod"
+MIN_SUBGROUP_FIELD: Final = f"podgroups.{GROUP}:{MIN_SUBGROUP_PATH}"
+STALENESS_FIELD: Final = f"podgroups.{GROUP}:{STALENESS_PATH}"
+
+POD_GROUP_ANNOTATION: Final = "pod-group-name"
+SKIP_PODGROUPER: Final = "kai.scheduler/skip-podgrouper"
+SUBGROUP_LABEL: Final = "kai.scheduler/subgroup-name"
+TOPOLOGY_ANNOTATION: Final = "kai.scheduler/topology"
+
+#: KAI evicts the rest of a gang after a minute below its minimum; Grove's termination delay shall decide.
+_NEVER_STALE: Final = "-1s"
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+class KaiBackend:
+    """The backend `kai`: pods for kai-scheduler."""
+
+    name: ClassVar[str] = "kai"
+    scheduler_name: ClassVar[str] = "kai-scheduler"
+    scheduling_gate: ClassVar[str] = "grove.io/podgang"
+    topology_resource: ClassVar[Resource] = topology.TOPOLOGIES
+
+    def matches(self, scheduler_name: str) -> bool:
+        return scheduler_name in (self.scheduler_name, "grove-scheduler")
+
+    def capabilities(self, context: Context) -> frozenset[Capability]:
+        return frozenset(Capability) - {Capability.REUSE, Capability.PLACEMENT_SCORE}
+
+    def resources(self, context: Context) -> Sequence[Resource]:
+        return (PODGROUPS,)
+
+    def observes(self, context: Context) -> Sequence[Observed]:
+        return (Observed(QUEUES),)
+
+    def preconditions(self, context: Context) -> Sequence[Precondition]:
+        return tuple(
+            Precondition(
+                f"CustomResourceDefinition {each}",
+                missing=""
+                if context.cluster.serves(each)
+                else f"the cluster does not serve {each} in {each.api_version}; install KAI Scheduler",
+            )
+            for each in (PODGROUPS, QUEUES, BIND_REQUESTS, topology.TOPOLOGIES)
+        )
+
+    def probes(self, context: Context) -> Sequence[Probe]:
+        if not context.cluster.serves(PODGROUPS):
+            return ()
+        # One field each: the strict validation that keeps a known field refuses the whole of an unknown one.
+        return (
+            _probe(MIN_SUBGROUP_PATH, subGroups=[{"name": "a", "minSubGroup": 1}, _PROBE_LEAF]),
+            _probe(STALENESS_PATH, stalenessGracePeriod=_NEVER_STALE),
+        )
+
+    def validate(self, cliqueset: PodCliqueSet, context: Context) -> Sequence[FieldError]:
+        return [
+            *_name_errors(cliqueset),
+            *queue_conflicts(cliqueset),
+            *_topology_errors(cliqueset),
+        ]
+
+    def translate(self, gang: PodGang, context: Context) -> Translation:
+        if not context.cluster.serves(PODGROUPS):
+            raise Waiting(
+                f"scheduler backend kai waits for {PODGROUPS} in {PODGROUPS.api_version}; install KAI"
+            )
+        gang = _not_stale(gang, context)
+        needed = [each for each in gang.spec.podgroups if each.min_replicas > 0]
+        manifests = [_podgroup(gang, needed, context)] if needed else []
+        manifests += [
+            _optional_podgroup(gang, each, context) for each in gang.spec.podgroups if each.min_replicas <= 0
+        ]
+        return Translation(tuple(manifests), account(gang, self.capabilities(context), "KAI"))
+
+    def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
+        podgroup = podgroup_of(pod, gang)
+        prepared = copy_of(pod)
+        prepared["spec"]["schedulerName"] = self.scheduler_name
+        add_gate(prepared, self.scheduling_gate)
+        inherit_priority(prepared, gang.spec.priority_class_name)
+        marks = {QUEUE: queue_of(gang, context)}
+        if podgroup.min_replicas > 0:
+            marks[SUBGROUP_LABEL] = podgroup.name
+        add_metadata(prepared, "labels", marks)
+        link = {POD_GROUP_ANNOTATION: _podgroup_name(gang, context, podgroup), SKIP_PODGROUPER: "true"}
+        add_metadata(prepared, "annotations", link)
+        return prepared
+
+    def editable(self, context: Context) -> frozenset[Edit]:
+        return frozenset({Edit.MINIMUM, Edit.PRIORITY})
+
+    def read(
+        self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
+    ) -> Reading:
+        return reading.read(gang, objects, pods, missing_queue(gang, context))
+
+    def desired_topology(self, binding: ClusterTopologyBinding) -> Manifest:
+        return topology.desired_topology(binding)
+
+    def levels_of(self, manifest: Manifest) -> tuple[str, ...]:
+        return topology.levels_of(manifest)
+
+
+_PROBE_LEAF: Final[Manifest] = {"name": "b", "parent": "a", "minMember": 1}
+
+
+def _probe(path: str, **spec: object) -> Probe:
+    manifest: Manifest = {
+        "apiVersion": PODGROUPS.api_version,
+        "kind": PODGROUPS.kind,
+        "metadata": {"name": "grove-probe", "namespace": "default"},
+        "spec": {"minMember": 1, **spec},
+    }
+    return Probe(PODGROUPS, manifest, (path,))
+
+
+def _podgroup_name(gang: PodGang, context: Context, podgroup: PodGroup | None = None) -> str:
+    """KAI finds PodGroups by name across all namespaces; the revision tells those of one name apart."""
+    name = f"pg-{gang.name}"
+    if podgroup is not None and podgroup.min_replicas <= 0:
+        name = f"{name}-{podgroup.name}"
+    return named(name, gang, context)
+
+
+def _not_stale(gang: PodGang, context: Context) -> PodGang:
+    """The gang with minima that its pods on nodes fulfil, where KAI would evict them otherwise.
+
+    A release without `stalenessGracePeriod` ends all pods of a gang that is below its minimum for a minute:
+    when a pod is lost, and when somebody raises the minimum.
+    """
+    if STALENESS_FIELD in context.cluster.fields or not was_placed(gang, context):
+        return gang
+    podgroups = tuple(
+        replace(each, min_replicas=min(each.min_replicas, max(1, context.bound.get(each.name, 0))))
+        for each in gang.spec.podgroups
+    )
+    return replace(gang, spec=replace(gang.spec, podgroups=podgroups))
+
+
+def _podgroup(gang: PodGang, needed: Sequence[PodGroup], context: Context) -> Manifest:
+    spec = _spec(gang, gang.minimum, context) | _constraint(gang, gang.spec.topology_constraint)
+    spec["subGroups"] = list(_subgroups(gang, needed, context))
+    _refuse_bad_names(gang, spec["subGroups"])
+    return _object(gang, _podgroup_name(gang, context), spec)
+
+
+def _optional_podgroup(gang: PodGang, podgroup: PodGroup, context: Context) -> Manifest:
+    """Pods that the gang can do without: KAI takes no subGroup of minimum 0, so they stand alone."""
+    group = groups_by_podgroup(gang).get(podgroup.name)
+    shared = [gang.spec.topology_constraint, group.topology_constraint if group else None]
+    if any(each.required for each in shared if each) and len(gang.spec.podgroups) > 1:
+        raise Unsupported(
+            f"gang {gang.key}: podgroup {podgroup.name!r} has minReplicas 0, so KAI cannot hold it to "
+            "the topology domain of the others; give it minReplicas 1 or remove the constraint"
+        )
+    own = podgroup.topology_constraint or shared[1] or shared[0]
+    return _object(
+        gang, _podgroup_name(gang, context, podgroup), _spec(gang, 1, context) | _constraint(gang, own)
+    )
+
+
+def _object(gang: PodGang, name: str, spec: Manifest) -> Manifest:
+    return {
+        "apiVersion": PODGROUPS.api_version,
+        "kind": PODGROUPS.kind,
+        "metadata": owned_metadata(gang, name),
+        "spec": spec,
+    }
+
+
+def _spec(gang: PodGang, minimum: int, context: Context) -> Manifest:
+    spec: Manifest = {"minMember": minimum, "queue": queue_of(gang, context)}
+    if gang.spec.priority_class_name:
+        spec["priorityClassName"] = gang.spec.priority_class_name
+    if STALENESS_FIELD in context.cluster.fields:
+        spec["stalenessGracePeriod"] = str(context.config.get("stalenessGracePeriod") or _NEVER_STALE)
+    return spec
+
+
+def _subgroups(gang: PodGang, needed: Sequence[PodGroup], context: Context) -> Iterator[Manifest]:
+    membership = groups_by_podgroup(gang)
+    for group in gang.spec.topology_constraint_group_configs:
+        children = sum(1 for each in needed if membership.get(each.name) is group)
+        if children:
+            counted = {"minSubGroup": children} if MIN_SUBGROUP_FIELD in context.cluster.fields else {}
+            yield {"name": group.name, **counted, **_constraint(gang, group.topology_constraint)}
+    for podgroup in needed:
+        parent = membership.get(podgroup.name)
+        yield {
+            "name": podgroup.name,
+            "minMember": podgroup.min_replicas,
+            **({"parent": parent.name} if parent else {}),
+            **_constraint(gang, podgroup.topology_constraint),
+        }
+
+
+def _constraint(gang: PodGang, constraint: GangTopologyConstraint | None) -> Manifest:
+    if constraint is None or not (constraint.required or constraint.preferred):
+        return {}
+    topology = gang.annotations.get(labels.TOPOLOGY_NAME) or gang.annotations.get(TOPOLOGY_ANNOTATION)
+    if not topology:
+        raise Unsupported(
+            f"gang {gang.key} has a topology constraint but no annotation {labels.TOPOLOGY_NAME} that names "
+            "the KAI Topology; KAI would ignore the constraint"
+        )
+    levels = {"requiredTopologyLevel": constraint.required, "preferredTopologyLevel": constraint.preferred}
+    return {
+        "topologyConstraint": {"topology": topology, **{key: each for key, each in levels.items() if each}}
+    }
+
+
+def _refuse_bad_names(gang: PodGang, subgroups: Sequence[Mapping[str, Any]]) -> None:
+    seen: set[str] = set()
+    for name in (str(each["name"]) for each in subgroups):
+        if not _is_label(name):
+            raise Unsupported(
+                f"gang {gang.key}: {name!r} is no DNS label, which KAI needs as a subGroup's name"
+            )
+        if name in seen:
+            raise Unsupported(
+                f"gang {gang.key}: two podgroups or groups are named {name!r}; KAI needs one name each"
+            )
+        seen.add(name)
+
+
+def _is_label(name: str) -> bool:
+    return len(name) <= names.LABEL_LIMIT and _DNS_LABEL.fullmatch(name) is not None
+
+
+def _name_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
+    """Roles whose podgroups KAI could not name, tried with the longest name that the set now gives them."""
+    template = cliqueset.template
+    last = max(0, cliqueset.spec.replicas - 1)
+    group_of = {name: group for group in template.pod_clique_scaling_groups for name in group.clique_names}
+    for index, clique in enumerate(template.cliques):
+        group = group_of.get(clique.name)
+        if group is None:
+            name = names.clique(cliqueset.name, last, clique.name)
+        else:
+            whole = names.scaling_group(cliqueset.name, last, group.name)
+            name = names.group_clique(whole, max(0, (group.replicas or 1) - 1), clique.name)
+        if not _is_label(name):
+            yield FieldError(
+                f"spec.template.cliques[{index}].name",
+                f"gives the podgroup {name!r}, which must be a DNS label of at most {names.LABEL_LIMIT} "
+                "characters to be a subGroup of KAI",
+            )
+
+
+def _topology_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
+    """Constraints of a set that names no topology: KAI would ignore them."""
+    found = list(constraints_of(cliqueset))
+    named = any(constraint.topology_name for _, constraint in found)
+    annotations = cliqueset.annotations
+    if named or annotations.get(labels.TOPOLOGY_NAME) or annotations.get(TOPOLOGY_ANNOTATION):
+        return
+    for field, constraint in found:
+        if constraint.required or constraint.preferred:
+            yield FieldError(
+                f"{field}.topologyName", "is required: KAI takes constraints only of a named topology"
+            )

@@ -1,0 +1,5 @@
+"""How Grove expresses gangs for Koordinator."""
+
+from grove.backends.koordinator.backend import KoordinatorBackend
+
+__all__ = ["KoordinatorBackend"]

@@ -1,0 +1,185 @@
+"""Koordinator: one PodGroup per podgroup, joined to one gang by an annotation that lists them all.
+
+Koordinator hands out gated pods as if they were not, so a gang whose gates open one by one would be bound in
+part. Until all of them are open every PodGroup asks for more members than there are; then its true minimum is
+written, which wakes the scheduler. A gang that was placed once keeps its minimum: Koordinator no longer asks.
+
+Koordinator also rejects a whole gang because a pod above the minimum does not fit. Those are no members.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Final
+
+from grove.api import labels, names
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang, PodGroup
+from grove.api.pod import Pod
+from grove.backends.base import (
+    Capability,
+    Context,
+    Edit,
+    Observed,
+    Precondition,
+    Reading,
+    Recall,
+    Translation,
+)
+from grove.backends.koordinator import quota, reading, recall, topology
+from grove.backends.koordinator.settings import settings_of
+from grove.backends.losses import account
+from grove.backends.podspec import add_affinity, add_gate, add_metadata, copy_of, inherit_priority
+from grove.backends.shape import (
+    groups_by_podgroup,
+    named,
+    owned_metadata,
+    pod_index,
+    podgroup_of,
+    was_placed,
+)
+from grove.errors import FieldError, Unsupported, Waiting
+from grove.meta import Manifest, Resource
+
+POD_GROUP_LABEL: Final = "pod-group.scheduling.sigs.k8s.io"
+GANG_PREFIX: Final = "gang.scheduling.koordinator.sh"
+GROUPS: Final = f"{GANG_PREFIX}/groups"
+MODE: Final = f"{GANG_PREFIX}/mode"
+MATCH_POLICY: Final = f"{GANG_PREFIX}/match-policy"
+TOPOLOGY: Final = f"{GANG_PREFIX}/network-topology-spec"
+
+#: A minimum that no gang can reach: nothing is scheduled while a PodGroup has it.
+SENTINEL: Final = 1_000_000
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_ABLE: Final = frozenset({Capability.GANG, Capability.SUBGROUPS, Capability.PRIORITY, Capability.QUEUE})
+
+
+class KoordinatorBackend:
+    """The backend `koordinator`: pods for koord-scheduler."""
+
+    name: ClassVar[str] = "koordinator"
+    scheduler_name: ClassVar[str] = "koord-scheduler"
+    scheduling_gate: ClassVar[str] = "scheduling.koordinator.sh/gang"
+
+    def matches(self, scheduler_name: str) -> bool:
+        return "koord" in scheduler_name
+
+    def capabilities(self, context: Context) -> frozenset[Capability]:
+        return _ABLE | topology.able(settings_of(context.config))
+
+    def resources(self, context: Context) -> Sequence[Resource]:
+        return (settings_of(context.config).podgroups,)
+
+    def observes(self, context: Context) -> Sequence[Observed]:
+        topologies = Observed(topology.TOPOLOGIES, name=topology.NAME)
+        return (topologies, Observed(quota.QUOTAS))
+
+    def preconditions(self, context: Context) -> Sequence[Precondition]:
+        podgroups = settings_of(context.config).podgroups
+        missing = "" if context.cluster.serves(podgroups) else _not_served(podgroups)
+        return (Precondition(f"CustomResourceDefinition {podgroups}", missing=missing),)
+
+    def validate(self, cliqueset: PodCliqueSet, context: Context) -> Sequence[FieldError]:
+        return [
+            *quota.quota_errors(cliqueset),
+            *topology.topology_errors(cliqueset, settings_of(context.config)),
+        ]
+
+    def translate(self, gang: PodGang, context: Context) -> Translation:
+        settings = settings_of(context.config)
+        if not context.cluster.serves(settings.podgroups):
+            raise Waiting(f"scheduler backend koordinator waits: {_not_served(settings.podgroups)}")
+        _refuse_doubles(gang)
+        asked = topology.asked_by(gang)
+        lost = topology.losses(gang, asked, context, settings)
+        accounted = account(gang, self.capabilities(context), "Koordinator", lost)
+        quota.await_quotas(gang, context, settings)
+        packing = topology.gather(gang, asked, context, settings)
+        members = [each for each in gang.spec.podgroups if each.min_replicas > 0]
+        marks = _annotations(gang, members, packing, context)
+        held = not context.released and not was_placed(gang, context)
+        manifests = [_podgroup(gang, each, context, marks, held=held) for each in members]
+        return Translation(tuple(manifests), accounted)
+
+    def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
+        settings = settings_of(context.config)
+        podgroup = podgroup_of(pod, gang)
+        member = pod_index(pod) < podgroup.min_replicas
+        prepared = copy_of(pod)
+        prepared["spec"]["schedulerName"] = self.scheduler_name
+        add_gate(prepared, self.scheduling_gate)
+        inherit_priority(prepared, gang.spec.priority_class_name)
+        charged = quota.quota_of(pod, gang, context, settings)
+        marks = {POD_GROUP_LABEL: _podgroup_name(podgroup, gang, context)} if member else {}
+        add_metadata(prepared, "labels", marks | ({quota.QUOTA: charged} if charged else {}))
+        if settings.topology and (not member or was_placed(gang, context)):
+            _stay_near(prepared, gang)
+        return prepared
+
+    def editable(self, context: Context) -> frozenset[Edit]:
+        return frozenset({Edit.MINIMUM})
+
+    def made_anew(self, manifest: Manifest) -> Manifest:
+        """A PodGroup that was deleted comes back without a chance, until its pods are known again."""
+        return recall.made_anew(manifest, SENTINEL)
+
+    def recall(self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod]) -> Recall | None:
+        return recall.recall(objects, pods, POD_GROUP_LABEL)
+
+    def read(
+        self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
+    ) -> Reading:
+        return reading.read(gang, objects, pods)
+
+
+def _not_served(podgroups: Resource) -> str:
+    return f"the cluster does not serve {podgroups} in {podgroups.api_version}; install Koordinator"
+
+
+def _refuse_doubles(gang: PodGang) -> None:
+    """Refuse what would make two PodGroups one; also a podgroup that two groups claim."""
+    if gang.spec.topology_constraint_group_configs:
+        groups_by_podgroup(gang)
+    known = {each.name for each in gang.spec.podgroups}
+    if len(known) != len(gang.spec.podgroups):
+        raise Unsupported(f"gang {gang.key}: two podgroups have one name; Koordinator needs one each")
+
+
+def _podgroup_name(podgroup: PodGroup, gang: PodGang, context: Context) -> str:
+    """The name becomes the value of a label, which may not be longer than this."""
+    return named(podgroup.name, gang, context, names.LABEL_LIMIT)
+
+
+def _annotations(
+    gang: PodGang, members: Iterable[PodGroup], packing: str, context: Context
+) -> dict[str, str]:
+    """The same on every PodGroup: Koordinator believes whichever of them it meets first."""
+    ids = sorted(f"{gang.namespace}/{_podgroup_name(each, gang, context)}" for each in members)
+    marks = {GROUPS: json.dumps(ids), MODE: "Strict", MATCH_POLICY: "once-satisfied"}
+    return {**marks, TOPOLOGY: packing} if packing else marks
+
+
+def _podgroup(
+    gang: PodGang, podgroup: PodGroup, context: Context, annotations: dict[str, str], *, held: bool
+) -> Manifest:
+    resource = settings_of(context.config).podgroups
+    metadata = owned_metadata(gang, _podgroup_name(podgroup, gang, context))
+    metadata["annotations"] = annotations.copy()
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": metadata,
+        "spec": {"minMember": SENTINEL if held else podgroup.min_replicas},
+    }
+
+
+def _stay_near(pod: Manifest, gang: PodGang) -> None:
+    """Keep a pod that comes after the gang in its domain: Koordinator packs the first placement only."""
+    asked = topology.asked_by(gang)
+    selector = {"matchLabels": {labels.POD_GANG: gang.name}}
+    for key in asked.required:
+        add_affinity(pod, _REQUIRED, {"topologyKey": key, "labelSelector": selector})
+    for key in asked.preferred:
+        term = {"topologyKey": key, "labelSelector": selector}
+        add_affinity(pod, _PREFERRED, {"weight": 100, "podAffinityTerm": term})

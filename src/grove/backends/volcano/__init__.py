@@ -1,0 +1,5 @@
+"""How Grove expresses gangs for Volcano."""
+
+from grove.backends.volcano.backend import VolcanoBackend
+
+__all__ = ["VolcanoBackend"]

@@ -1,0 +1,134 @@
+"""YuniKorn's verdict on a gang, from its pods and from the placeholders that hold places for them.
+
+While YuniKorn reserves, the real pods say nothing: the placeholders do. They are among the gang's pods by
+our label, without being any clique's. When YuniKorn gives up it ends the pods, and says why on each of them.
+
+YuniKorn 1.8 writes the same sentence on every placeholder that its queue has a share for and no node takes,
+whatever the nodes lack, and nothing on one that its queue has no share for. The cause is only in events.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from grove.api import labels
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.api.revision import restarts
+from grove.backends.base import Context, Reading, Verdict
+from grove.backends.shape import Progress, progress, verdict_of
+from grove.backends.yunikorn.marks import TASK_GROUP, in_application, requests_of
+
+UNSCHEDULABLE: Final = "Unschedulable"
+#: The queue's quota is used up; the queue must change, or its other work must end.
+SKIPPED: Final = "SchedulingSkipped"
+#: YuniKorn looks at no node for it: so it is for a second with every gang, and as long as a quota is used up.
+QUEUED: Final = "Queued"
+TIMED_OUT: Final = "ResourceReservationTimeout"
+REJECTED: Final = "ApplicationRejected"
+_SAID_OF_ALL: Final = "request is waiting for cluster resources become available"
+ENDINGS: Final = (TIMED_OUT, REJECTED)
+
+_PLACEHOLDER: Final = ("internal.yunikorn.apache.org/placeholder", "yunikorn.apache.org/placeholder")
+
+
+def read(gang: PodGang, pods: Sequence[Pod], context: Context) -> Reading:
+    """What became of the gang."""
+    members = [pod for pod in pods if not is_placeholder(pod)]
+    seen = progress(gang, members)
+    if not seen.complete and (ended := next(_ended(gang, members, context), None)) is not None:
+        return _given_up(seen, ended)
+    decided = verdict_of(gang, seen)
+    if decided is not None:
+        return decided
+    present = _placeholders(gang, pods, context)
+    held, said = _reserved(gang, present, context), next(_words((*present, *seen.pending)), None)
+    if said is None:
+        return _silent(seen, present, held)
+    reason, text = said
+    number = restarts(gang)
+    again = f"this is attempt {number + 1}" if number else ""
+    parts = filter(None, (seen.sentence, held, text.strip().rstrip("."), again))
+    return Reading(
+        Verdict.UNSCHEDULABLE, reason if reason == SKIPPED else UNSCHEDULABLE, "; ".join(parts) + "."
+    )
+
+
+def is_placeholder(pod: Pod) -> bool:
+    """Whether a pod only keeps a place for another one."""
+    return labels.POD_CLIQUE not in pod.labels and any(key in pod.annotations for key in _PLACEHOLDER)
+
+
+def given_up(pod: Pod, gang: PodGang, context: Context) -> bool:
+    """Whether YuniKorn ended this pod together with the present start of its gang."""
+    ended = pod.status.phase == "Failed" and pod.status.reason in ENDINGS
+    return ended and in_application(pod, gang, context)
+
+
+def reserved(gang: PodGang, pods: Sequence[Pod], context: Context) -> int:
+    """How many places YuniKorn holds for a gang that is not placed yet."""
+    return sum(1 for pod in _placeholders(gang, pods, context) if pod.bound and pod.active)
+
+
+def _placeholders(gang: PodGang, pods: Sequence[Pod], context: Context) -> list[Pod]:
+    return [pod for pod in pods if is_placeholder(pod) and in_application(pod, gang, context)]
+
+
+def _ended(gang: PodGang, members: Sequence[Pod], context: Context) -> Iterator[Pod]:
+    return (pod for pod in members if not pod.terminating and given_up(pod, gang, context))
+
+
+def _given_up(seen: Progress, pod: Pod) -> Reading:
+    text = pod.status.message.strip().rstrip(".") or "no reason given"
+    return Reading(
+        Verdict.UNSCHEDULABLE,
+        pod.status.reason,
+        f"{seen.sentence}; YuniKorn gave up: {text}. Grove tries again with new pods.",
+    )
+
+
+def _silent(seen: Progress, placeholders: Sequence[Pod], held: str) -> Reading:
+    """YuniKorn has said nothing of what waits."""
+    if not placeholders:
+        return seen.waiting()
+    open_ = next((pod for pod in placeholders if not pod.bound and pod.active), None)
+    if open_ is None:
+        return Reading(Verdict.WAITING, "WaitingForScheduler", f"{seen.sentence}; {held}.")
+    why = f"if that stays, the queue has no share left for them: see the events of pod {open_.name}"
+    return Reading(Verdict.WAITING, QUEUED, f"{seen.sentence}; {held}; {why}.")
+
+
+def _reserved(gang: PodGang, placeholders: Sequence[Pod], context: Context) -> str:
+    """How many places are held, and what the missing ones ask for."""
+    if not placeholders:
+        return ""
+    bound = Counter(pod.annotations.get(TASK_GROUP, "") for pod in placeholders if pod.bound and pod.active)
+    lacking = []
+    for podgroup in gang.spec.podgroups:
+        missing = podgroup.min_replicas - bound[podgroup.name]
+        if missing > 0 and any(pod.annotations.get(TASK_GROUP) == podgroup.name for pod in placeholders):
+            asked = ", ".join(f"{key} {value}" for key, value in requests_of(podgroup, gang, context).items())
+            lacking.append(f"{podgroup.name} lacks {missing}" + (f", each with {asked}" if asked else ""))
+    held = f"YuniKorn holds {bound.total()} of {gang.minimum} places"
+    return f"{held}, {'; '.join(lacking)}" if lacking else held
+
+
+def _words(pods: Sequence[Pod]) -> Iterator[tuple[str, str]]:
+    """What YuniKorn says about pods that wait; a quota that is used up explains more than a lack of room."""
+    found = [
+        (condition.reason, _told(pod, condition.message))
+        for pod in pods
+        if not pod.bound and pod.active and (condition := pod.condition("PodScheduled")) is not None
+        if condition.status == "False" and condition.reason in (UNSCHEDULABLE, SKIPPED)
+    ]
+    return iter(sorted(found, key=lambda each: each[0] != SKIPPED))
+
+
+def _told(pod: Pod, text: str) -> str:
+    """What YuniKorn wrote on a pod, and where the cause is when it wrote what it writes of every cause."""
+    if text.strip().rstrip(".") != _SAID_OF_ALL:
+        return text
+    return (
+        f"no node takes pod {pod.name}, for its room, labels or taints: its events say which "
+        f"(YuniKorn: {_SAID_OF_ALL})"
+    )
