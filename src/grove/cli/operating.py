@@ -178,7 +178,14 @@ async def operator_for(
     scheduling = operator.scheduling
 
     def needs(of: OperatorConfiguration) -> list[Need]:
-        return needed(of, written(scheduling), namespace=where, observed=observed(scheduling), only=only)
+        return needed(
+            of,
+            written(scheduling),
+            namespace=where,
+            observed=observed(scheduling),
+            reads_events=bool(scheduling.event_sources()),
+            only=only,
+        )
 
     permissions = Permissions(reached.client, needs(configuration))
     await permissions.ask()
