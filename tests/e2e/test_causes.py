@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 from tests.e2e.conftest import Plane
-from tests.e2e.scene import NODES, Scene, role, train
+from tests.e2e.scene import GPU, NODES, Scene, role, train
 
 from grove.api import kinds
 from grove.kube.client import Client
@@ -34,7 +34,6 @@ async def said(scene: Scene, pattern: str, gang: str = "train-0") -> str:
     )
     await asyncio.sleep(SETTLED_SECONDS)
     text = scene.said(gang)
-    print(f"\n{scene.judge.title}: {scene.condition(kinds.GANGS, gang, 'Scheduled')}")
     assert re.search(pattern, text, re.IGNORECASE), text
     return text
 
@@ -45,6 +44,18 @@ async def too_little_room(scene: Scene) -> None:
     text = await said(scene, SHORT)
     assert not re.search(rf"{SELECTOR}|{TAINT}", text)
     assert not re.search(r"insufficient (cpu|memory)|\b(cpu|memory)\b", text, re.IGNORECASE)
+
+
+async def one_of_two_resources_is_short(scene: Scene) -> None:
+    """Pods that ask for cores, too, of which there are plenty."""
+    await scene.nodes(2)
+    asked = {GPU: "8", "cpu": "1"}
+    main = {"name": "main", "image": "registry.example/serve:1", "resources": {"limits": asked}}
+    await scene.apply(train(role("worker", 3, pod={"containers": [main]})))
+    text = await said(scene, SHORT)
+    assert not re.search(rf"{SELECTOR}|{TAINT}", text)
+    # YuniKorn's places are told with all that they ask for.
+    assert "cpu" not in text.replace("each with cpu 1", "")
 
 
 async def a_selector_that_no_node_matches(scene: Scene) -> None:
@@ -69,7 +80,12 @@ async def a_taint_that_is_not_tolerated(scene: Scene) -> None:
 
 STORIES: Final[dict[str, Callable[[Scene], Awaitable[None]]]] = {
     each.__name__.replace("_", " "): each
-    for each in (too_little_room, a_selector_that_no_node_matches, a_taint_that_is_not_tolerated)
+    for each in (
+        too_little_room,
+        one_of_two_resources_is_short,
+        a_selector_that_no_node_matches,
+        a_taint_that_is_not_tolerated,
+    )
 }
 
 
@@ -126,3 +142,22 @@ async def set_queues(user: Client, text: str) -> str:
     found = await user.get(CONFIG_MAPS, key, type=dict)
     await user.merge_patch(CONFIG_MAPS, key, {"data": {"queues.yaml": text}})
     return str(found["data"]["queues.yaml"])
+
+
+def test_a_kai_queue_that_does_not_exist_is_named(other_plane: Plane) -> None:
+    if other_plane.judge.name != "kai":
+        pytest.skip("queues of KAI")
+
+    async def story(scene: Scene) -> None:
+        await scene.nodes(2)
+        made = train(role("worker", 2))
+        made["metadata"]["labels"] = {"kai.scheduler/queue": "nowhere"}
+        await scene.apply(made)
+        await scene.until(
+            lambda: scene.condition(kinds.GANGS, "train-0", "Scheduled").get("reason") == "QueueDoesNotExist",
+            "the gang says that its queue does not exist",
+        )
+        assert "nowhere" in scene.said("train-0")
+        assert scene.bound() == 0
+
+    other_plane.play("queue", lambda act: story(act.scene))
