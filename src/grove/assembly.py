@@ -29,6 +29,7 @@ from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_GANG, PODS_BY_OWNE
 from grove.controllers.observation import Observation
 from grove.controllers.pacing import PodTraffic, StatusThrottle, WriteLoad
 from grove.controllers.preemption import Preemptions
+from grove.controllers.remarks import Remarks
 from grove.controllers.report import Reporter
 from grove.controllers.scheduling import Scheduling, owner_uids
 from grove.controllers.shell import Shell
@@ -129,7 +130,10 @@ async def assemble(
     if pods is not None:
         pods.subscribe(vanished.saw)
     observation = Observation(client, clock, random.Random(rng.getrandbits(64)))
-    scheduling = _scheduling(client, cache, configuration, metrics, observation, only)
+    remarks = Remarks(client, cache, clock, random.Random(rng.getrandbits(64)))
+    if pods is not None:
+        pods.subscribe(remarks.saw)
+    scheduling = _scheduling(client, cache, configuration, metrics, observation, remarks, only)
     await _require_crds(client)
     await scheduling.discover()
     recorder = Recorder(client, clock, labels.MANAGER, instance=identity.name, metrics=metrics)
@@ -163,6 +167,7 @@ async def assemble(
     )
     manager.add_service("discovery", scheduling.run)
     manager.add_service("observation", observation.run)
+    manager.add_service("remarks", remarks.run)
     manager.add_service("own events", own_events.run)
     definitions = Definitions(client, clock, random.Random(rng.getrandbits(64)), changed=scheduling.stir)
     manager.add_service("definitions", definitions.run)
@@ -210,6 +215,7 @@ def _scheduling(
     configuration: OperatorConfiguration,
     metrics: Metrics,
     observation: Observation,
+    remarks: Remarks,
     only: str,
 ) -> Scheduling:
     scheduler = configuration.scheduler
@@ -221,7 +227,7 @@ def _scheduling(
     configs = configs_for(registry, scheduler)
     external = external_in(registry, scheduler)
     return Scheduling(
-        registry, client, cache, metrics, observation, configs=configs, external=external, only=only
+        registry, client, cache, metrics, observation, remarks, configs=configs, external=external, only=only
     )
 
 

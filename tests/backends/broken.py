@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
@@ -9,6 +10,7 @@ from grove.api.pod import Pod
 from grove.backends.base import (
     Capability,
     Context,
+    EventSource,
     Fidelity,
     Loss,
     Observed,
@@ -392,6 +394,10 @@ class AcceptsSets(IgnoresRequired):
 class LooksAnywhere(Broken):
     def observes(self, context: Context) -> Sequence[Observed]:
         return [Observed(PODGROUPS)] if context.cluster.served["scheduling.run.ai/v2"] else []
+
+
+class ReadsAllEvents(Broken):
+    events_from: ClassVar[EventSource] = EventSource("")
 
 
 class ForgetsLevels(Broken):

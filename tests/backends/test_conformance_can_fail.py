@@ -40,6 +40,7 @@ from tests.backends.broken import (
     Optimist,
     Ownerless,
     Pessimist,
+    ReadsAllEvents,
     Recycles,
     RefusesAll,
     Remembers,
@@ -168,6 +169,9 @@ CASES = {
     ),
     "not a word": Case(Secretive, K.test_on_an_empty_cluster_it_says_what_is_missing_or_does_without),
     "a look that fails": Case(LooksAnywhere, K.test_what_it_looks_at_is_known_on_any_cluster),
+    "events of everybody": Case(
+        ReadsAllEvents, K.test_the_events_that_it_wants_read_are_those_of_one_component
+    ),
     "levels lost": Case(
         ForgetsLevels, K.test_its_topology_object_says_what_the_binding_says_and_goes_with_it
     ),

@@ -114,6 +114,7 @@ def test_the_roles_grant_exactly_what_the_process_asks_for() -> None:
                 written(scheduling),
                 namespace=NAMESPACE,
                 observed=observed(scheduling),
+                reads_events=bool(scheduling.event_sources()),
                 only="kai",
             )
             want.update(asked(needs))

@@ -129,7 +129,13 @@ def test_the_roles_grant_exactly_what_the_operator_asks_for() -> None:
         await install(world)
         operator = await start(world)
         looks = observed(operator.scheduling)
-        needs = needed(configuration(), written(operator.scheduling), namespace=NAMESPACE, observed=looks)
+        needs = needed(
+            configuration(),
+            written(operator.scheduling),
+            namespace=NAMESPACE,
+            observed=looks,
+            reads_events=bool(operator.scheduling.event_sources()),
+        )
         want.update(asked(needs))
 
     for minor in MINORS:

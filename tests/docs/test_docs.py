@@ -10,9 +10,9 @@ import pytest
 from scripts import edits, generate
 
 from grove.api import conditions
-from grove.backends import yunikorn_reading
 from grove.backends.base import Edit, Editing, offers
 from grove.backends.registry import BUILT_INS
+from grove.backends.yunikorn.reading import ENDINGS
 from grove.meta import Manifest
 from grove.testing.conformance import BackendConformance
 from grove.testing.kits import kit_for
@@ -94,7 +94,7 @@ def reasons_of_readings() -> dict[str, str]:
             text = reason.value if isinstance(reason, ast.Constant) else named
             if isinstance(text, str):
                 found[text] = str(path.relative_to(ROOT))
-    return found | dict.fromkeys(yunikorn_reading.ENDINGS, "src/grove/backends/yunikorn_reading.py")
+    return found | dict.fromkeys(ENDINGS, "src/grove/backends/yunikorn/reading.py")
 
 
 def test_every_reason_that_a_backend_gives_is_in_the_table_of_conditions() -> None:

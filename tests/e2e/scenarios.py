@@ -92,6 +92,8 @@ async def the_wrong_mix_is_no_quorum(scene: Scene) -> Outcome:
     leader = role("leader", 1, gpus=4, pod={"nodeSelector": {"kubernetes.io/hostname": "small"}})
     await scene.apply(train(role("worker", 3, minAvailable=1), leader))
     await scene.until_waiting("train-0")
+    # The cause may follow: YuniKorn gathers its events for two seconds.
+    await scene.until(lambda: "selector" in scene.said("train-0"), "the gang names the node selector")
     before = outcome(scene, train_0=4)
     assert scene.bound() == 0
     await scene.node("small", gpus=4)

@@ -242,7 +242,7 @@ def reason_class(text: str) -> str:
     if not text:
         return "none"
     for name, pattern in (
-        ("capacity", r"insufficient|not enough|too few|didn't have enough|no share left"),
+        ("capacity", r"insufficient|not enough|too few|didn't have enough|no share left|no node has room"),
         ("node selector", r"affinity|selector"),
         ("topology", r"placement|topology|domain|rack"),
         ("waiting", r"wait|gate"),

@@ -90,6 +90,26 @@ def test_all_pages_are_listed_and_then_watched_from_there() -> None:
     run_virtual(main)
 
 
+def test_an_informer_that_keeps_nothing_tells_what_it_sees() -> None:
+    async def main() -> None:
+        server, told = FakeServer(), list[str]()
+        server.put("a")
+        informer = Informer(server, THINGS, Object, keeps=False, clock=virtual_clock(), rng=random.Random(0))
+        informer.subscribe(lambda old, new: told.append(f"{old and old.name}>{new and new.name}"))
+        task = asyncio.create_task(informer.run())
+        await server.connected.wait()
+        server.put("a")
+        server.put("b")
+        server.delete("a")
+        await pass_time(0.1)
+        task.cancel()
+        assert told == ["None>a", "None>a", "None>b"]
+        assert len(informer.store) == 0
+        assert informer.store.revision == server.revision
+
+    run_virtual(main)
+
+
 def test_others_get_their_turn_between_pages() -> None:
     async def main() -> None:
         scene = Scene()

@@ -55,7 +55,7 @@ def _configuration_page() -> str:
 
 
 _REASONS_OF_OTHERS = (
-    "`Scheduled` may have another reason that KAI or Volcano gave; it is passed on as it is. The reason of",
+    "`Scheduled` may have another reason that the scheduler gave; it is passed on as it is. The reason of",
     "`DisruptionTarget` is that of the pod's condition of this name, and the one above only if it has none.",
 )
 

@@ -76,6 +76,15 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
+class Remark:
+    """What a scheduler last wrote about a pod in an event."""
+
+    text: str
+    #: Whether more was written since: an event that is repeated keeps the text of the first time.
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """What a backend may know besides the gang itself."""
 
@@ -95,6 +104,9 @@ class Context:
     revision: str = ""
     #: How many pods of each podgroup are on a node now.
     bound: Mapping[str, int] = field(default_factory=dict)
+    #: For a backend that is `TellingByEvents`, what its scheduler wrote about pods of the gang that have no
+    #: node, by their UIDs. None as long as events are not known: they were not listed yet, or may not be.
+    remarks: Mapping[str, Remark] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +275,25 @@ class Observing(Protocol):
     def observes(self, context: Context) -> Sequence[Observed]:
         """What to watch on this cluster; a kind that the cluster does not serve is left out by the caller."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class EventSource:
+    """The events about pods that one component writes, of one reason or of all."""
+
+    component: str
+    reason: str = ""
+
+
+@runtime_checkable
+class TellingByEvents(Protocol):
+    """A backend whose scheduler says only in events why a pod waits.
+
+    They are watched where such a backend is enabled, arrive in `Context.remarks`, and wake the pod's gang.
+    """
+
+    #: The narrowest selection that has the reasons: the API server filters by it.
+    events_from: ClassVar[EventSource]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from grove.cli.connect import connected
 from grove.cli.operating import configuration_from
 from grove.cli.talk import Failed
 from grove.controllers.observation import Observation
+from grove.controllers.remarks import Remarks
 from grove.controllers.scheduling import Scheduling
 from grove.errors import Forbidden, NotFound
 from grove.extensions import configs_for, installed, registry_for
@@ -125,7 +126,9 @@ async def _needs(backend: Backend, client: Client, configs: dict[str, Manifest])
     clock = SystemClock()
     observation = Observation(client, clock, random.Random(0))
     registry = Registry([backend], backend.name)
-    scheduling = Scheduling(registry, client, Cache(client, clock), Metrics(), observation, configs=configs)
+    cache = Cache(client, clock)
+    remarks = Remarks(client, cache, clock, random.Random(0))
+    scheduling = Scheduling(registry, client, cache, Metrics(), observation, remarks, configs=configs)
     await scheduling.discover()
     bare = scheduling.context(backend)
     seen = replace(bare, observed=await _observed(backend, bare, client))

@@ -178,7 +178,8 @@ async def operator_for(
     scheduling = operator.scheduling
 
     def needs(of: OperatorConfiguration) -> list[Need]:
-        return needed(of, written(scheduling), namespace=where, observed=observed(scheduling), only=only)
+        seen, events = observed(scheduling), bool(scheduling.event_sources())
+        return needed(of, written(scheduling), namespace=where, observed=seen, reads_events=events, only=only)
 
     permissions = Permissions(reached.client, needs(configuration))
     await permissions.ask()

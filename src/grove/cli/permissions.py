@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from grove.api import kinds
 from grove.api.config import OperatorConfiguration
+from grove.api.event import EVENTS
 from grove.errors import ApiError, Unreachable
 from grove.kube.client import Client
 from grove.meta import Manifest, Resource, resource
@@ -17,7 +18,6 @@ from grove.meta import Manifest, Resource, resource
 REVIEWS: Final = resource(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
-EVENTS: Final = resource("", "v1", "Event")
 LEASES: Final = resource("coordination.k8s.io", "v1", "Lease")
 
 _READ: Final = ("list", "watch")
@@ -58,14 +58,18 @@ def needed(
     *,
     namespace: str,
     observed: Iterable[Resource] = (),
+    reads_events: bool = False,
     only: str = "",
 ) -> list[Need]:
     """Everything that an operator so configured does in a cluster; of `observed` it only reads.
 
+    `reads_events` says that a backend's scheduler tells its verdicts by events.
+
     With `only` it is the process of that backend, which makes no sets, cliques, pods or services.
     """
     if only:
-        return _needed_by_backend(configuration, scheduler_objects, observed, namespace)
+        needs = _needed_by_backend(configuration, scheduler_objects, observed, namespace)
+        return [*needs, *_event_needs(reads_events)]
     verbs: list[tuple[Resource, Sequence[str]]] = [
         (kinds.CLIQUESETS, (*_READ, "get", "patch")),
         (kinds.CLIQUES, _OWN),
@@ -86,7 +90,7 @@ def needed(
     if not all(each.namespaced for each in written):
         owners.append(kinds.TOPOLOGY_BINDINGS)
     needs += [Need("update", each, "finalizers") for each in owners]
-    return [*needs, *_lease_needs(configuration, namespace)]
+    return [*needs, *_lease_needs(configuration, namespace), *_event_needs(reads_events)]
 
 
 def _needed_by_backend(
@@ -107,6 +111,10 @@ def _needed_by_backend(
     needs = [Need(verb, each) for each, listed in verbs for verb in listed]
     needs += [Need("patch", kinds.GANGS, "status"), Need("update", kinds.GANGS, "finalizers")]
     return [*needs, *_lease_needs(configuration, namespace)]
+
+
+def _event_needs(reads_events: bool) -> list[Need]:
+    return [Need(verb, EVENTS) for verb in _READ] if reads_events else []
 
 
 def _lease_needs(configuration: OperatorConfiguration, namespace: str) -> list[Need]:

@@ -127,6 +127,7 @@ class GangReconciler:
             released=backend is not None and is_released(gang, pods, backend.scheduling_gate),
             revision="" if is_foreign(gang) else effective_revision(gang, pods),
             bound=bound_by_podgroup(pods),
+            remarks=scheduling.remarks.of(backend.name, pods) if backend is not None else None,
         )
         return Seen(gang, backend, context, cliques_of(cache, gang), pods, scheduling.objects_of(gang))
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from grove.backends.base import Observed
+from grove.controllers.watches import Watches
 from grove.meta import Manifest, Resource
 from grove.runtime.clock import Clock
 from grove.runtime.informer import Informer
@@ -35,14 +36,12 @@ class Observation:
         self._client = client
         self._clock = clock
         self._rng = rng
-        self._informers: dict[Observed, Informer[Foreign]] = {}
-        self._tasks: dict[Observed, asyncio.Task[None]] = {}
+        self._watches: Watches[Observed, Foreign] = Watches("observing", self._informer)
         self._wanted: dict[str, tuple[Observed, ...]] = {}
         self._sights: dict[str, Sight] = {}
         self._known: dict[str, object] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._conclude: Conclude = lambda name: None
-        self._group: asyncio.TaskGroup | None = None
 
     def concluding(self, conclude: Conclude) -> None:
         """Who says what a backend makes of what it sees."""
@@ -52,14 +51,7 @@ class Observation:
         """From now on these are watched, by the names of the backends that want them, and no others."""
         self._wanted = {name: tuple(each) for name, each in wanted.items() if each}
         self._sights.clear()
-        needed = {each for some in self._wanted.values() for each in some}
-        for gone in self._informers.keys() - needed:
-            del self._informers[gone]
-            if (task := self._tasks.pop(gone, None)) is not None:
-                task.cancel()
-        for new in sorted(needed - self._informers.keys(), key=str):
-            self._informers[new] = self._informer(new)
-            self._start(new)
+        self._watches.want({each for some in self._wanted.values() for each in some})
 
     def of(self, backend: str) -> Sight:
         """What a backend sees: only kinds that were listed to the end."""
@@ -73,14 +65,8 @@ class Observation:
     async def run(self) -> None:
         """Keep watching until cancelled."""
         try:
-            async with asyncio.TaskGroup() as group:
-                self._group = group
-                for each in self._informers:
-                    self._start(each)
-                await asyncio.get_running_loop().create_future()
+            await self._watches.run()
         finally:
-            self._group = None
-            self._tasks.clear()
             for timer in self._timers.values():
                 timer.cancel()
             self._timers.clear()
@@ -88,7 +74,7 @@ class Observation:
     def _look(self, backend: str) -> Sight:
         seen: dict[Resource, tuple[Manifest, ...]] = {}
         for each in self._wanted[backend]:
-            informer = self._informers[each]
+            informer = self._watches[each]
             if informer.synced.is_set():
                 found = tuple(item.manifest for item in sorted(informer.store, key=lambda item: item.key))
                 seen[each.resource] = seen.get(each.resource, ()) + found
@@ -107,11 +93,6 @@ class Observation:
         # Also told when the first list is empty: that there is none is news.
         informer.on_progress(lambda _: self._stir(each))
         return informer
-
-    def _start(self, each: Observed) -> None:
-        if self._group is not None and each not in self._tasks:
-            run = self._informers[each].run()
-            self._tasks[each] = self._group.create_task(run, name=f"observing {each.resource}")
 
     def _stir(self, each: Observed) -> None:
         for backend, wanted in self._wanted.items():

@@ -14,9 +14,22 @@ from typing import Any
 from grove.api import kinds, labels
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
-from grove.backends.base import Backend, Cluster, Context, Observed, Observing, Probe, Probing, TopologyAware
+from grove.backends.base import (
+    Backend,
+    Cluster,
+    Context,
+    EventSource,
+    Observed,
+    Observing,
+    Probe,
+    Probing,
+    Remark,
+    TellingByEvents,
+    TopologyAware,
+)
 from grove.backends.registry import Registry, Selection
 from grove.controllers.observation import Observation
+from grove.controllers.remarks import Remarks
 from grove.controllers.repair import is_ours, of_an_earlier
 from grove.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
 from grove.kube.client import Client
@@ -50,6 +63,7 @@ class Scheduling:
         cache: Cache,
         metrics: Metrics,
         observation: Observation,
+        remarks: Remarks,
         *,
         configs: Mapping[str, Mapping[str, Any]] | None = None,
         external: frozenset[str] = frozenset(),
@@ -61,6 +75,7 @@ class Scheduling:
         #: The backends that have a process of their own, as the configuration says.
         self.external = external
         self.observation = observation
+        self.remarks = remarks
         observation.concluding(self._preconditions)
         self._configs = configs or {}
         self.cluster = Cluster()
@@ -139,12 +154,13 @@ class Scheduling:
         released: bool = False,
         revision: str = "",
         bound: Mapping[str, int] | None = None,
+        remarks: Mapping[str, Remark] | None = None,
     ) -> Context:
         """What a backend may know besides the gang."""
         if backend is None:
             return Context(self.cluster, cliqueset=cliqueset, revision=revision, bound=bound or {})
         config, observed = self._configs.get(backend.name, {}), self.observation.of(backend.name)
-        return Context(self.cluster, config, cliqueset, observed, released, revision, bound or {})
+        return Context(self.cluster, config, cliqueset, observed, released, revision, bound or {}, remarks)
 
     def _preconditions(self, name: str) -> object:
         backend = self.registry.get(name)
@@ -312,6 +328,7 @@ class Scheduling:
                 self._watch(new)
         self._known = set(wanted)
         self.observation.want({backend.name: self._observed(backend) for backend in self.registry.enabled})
+        self.remarks.want(self.event_sources())
 
     def _left_over(self, wanted: Iterable[Resource]) -> set[Resource]:
         """Kinds of backends that were disabled while we ran; never another version of a kind in use."""
@@ -325,6 +342,15 @@ class Scheduling:
         if not isinstance(backend, Observing):
             return []
         return [each for each in backend.observes(self.context(backend)) if self._served(each.resource)]
+
+    def event_sources(self) -> dict[str, EventSource]:
+        """The events that are read, by backend; verdicts on gangs of another process are read there."""
+        return {
+            each.name: each.events_from
+            for each in self.registry.enabled
+            if isinstance(each, TellingByEvents)
+            and (each.name == self.only if self.only else each.name not in self.external)
+        }
 
     def _served(self, each: Resource) -> bool:
         return self.cluster.serves(each)

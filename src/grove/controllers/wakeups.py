@@ -360,6 +360,12 @@ def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Wakeable], 
             if gang.labels.get(labels.SCHEDULER_BACKEND) == backend:
                 controllers[GANG].enqueue(gang.key)
 
+    def remarked(pod: Pod) -> None:
+        for key in its_gang(pod, cache):
+            controllers[GANG].enqueue_after(key, unhurried(key, cache))
+
+    scheduling.remarks.changed.append(remarked)
+    scheduling.remarks.listed.append(seen_otherwise)
     scheduling.observation.changed.append(seen_otherwise)
     scheduling.listeners.append(scheduler_object)
     scheduling.changed.append(cluster_changed)

@@ -233,10 +233,11 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "A quota that is full only makes a gang wait; that one is missing is what Grove looks at.",
     ),
     Deviation(
-        "yunikorn-quota",
+        "yunikorn-events",
         ACTORS,
-        "The simulated YuniKorn counts no quota of a queue while it places.",
-        "A gang that is larger than its queue is rejected as by the real one; sharing a queue is not played.",
+        "The simulated YuniKorn counts the quotas of queues but none of users and groups, and its events "
+        "about requests come at once, where the real one gathers them for up to two seconds.",
+        "What the events say is the same; that they come after the condition of the pod is played.",
     ),
     Deviation(
         "scheduling-plugins",

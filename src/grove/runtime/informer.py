@@ -58,9 +58,11 @@ class Informer(Generic[T]):
         labels: str = "",
         fields: str = "",
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
+        keeps: bool = True,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
+        """With `keeps=False` the store stays empty: what is seen is told as added, and deletions are not."""
         self.resource = resource
         self.type = type
         self.selection = (namespace, labels, fields)
@@ -69,6 +71,7 @@ class Informer(Generic[T]):
         #: Why the store is not (any more) kept up to date, as a sentence for people; None while all is well.
         self.problem: str | None = None
         self._client = client
+        self._keeps = keeps
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
         self._listeners: list[Listener[T]] = []
@@ -222,6 +225,9 @@ class Informer(Generic[T]):
 
     def _observe(self, item: T, *, force: bool = False) -> None:
         """Take in an object as it was listed or as an event shows it, unless we know a newer one."""
+        if not self._keeps:
+            self._notify(None, item)
+            return
         known = self.store.get(item.key)
         if known is None:
             self.store.put(item)

@@ -1,14 +1,14 @@
 """What YuniKorn's silence, its placeholders and the pods that it ended mean for a gang."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from tests.backends.yunikorn.test_yunikorn import APPLICATION, TASK, container
 
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Context, Verdict
+from grove.backends.base import Context, Remark, Verdict
 from grove.backends.yunikorn import YuniKornBackend
 from grove.meta import Manifest
 from grove.testing import make
@@ -23,6 +23,10 @@ def refused(pod: str) -> str:
     return (
         f"no node takes pod {pod}, for its room, labels or taints: its events say which (YuniKorn: {WAITING})"
     )
+
+
+def no_room(pod: str) -> str:
+    return f"no node has room for pod {pod}, as YuniKorn's events name no other cause so far (YuniKorn: {WAITING})"
 
 
 TRAIN = make.cliqueset(
@@ -71,6 +75,28 @@ SHORT = place(WORKER, 1, unschedulable=WAITING)
 ALONE = real(WORKER, 1, unschedulable=WAITING)
 
 
+LACKS = (
+    "0 of 3 pods placed; YuniKorn holds 2 of 3 places, train-0-worker lacks 1, each with memory 1Gi, "
+    "nvidia.com/gpu 8"
+)
+SILENT = place(WORKER, 1)
+BEYOND = (
+    "Request '{}' does not fit in queue 'root.small' (requested map[nvidia.com/gpu:8 pods:1 vcore:500], "
+    "available map[memory:1024 nvidia.com/gpu:0 pods:9 vcore:250])"
+)
+LEFT = "nvidia.com/gpu (8 requested, 0 available), cpu (0.5 requested, 0.25 available)"
+FAILED = "Unschedulable request '{}': "
+SELECTOR = "node(s) didn't match Pod's node affinity/selector (2x)"
+TAINT = "node(s) had untolerated taint(s) (1x)"
+ONE = f"{FAILED}failed plugin: 'NodeAffinity'\n{SELECTOR}; "
+BOTH = f"{ONE}failed plugin: 'TaintToleration'\n{TAINT}; "
+
+
+def saying(pod: Pod, text: str, *, repeated: bool = False) -> Context:
+    """What Grove knows when YuniKorn wrote this about a pod; requests are named by the pod's UID."""
+    return replace(NOW, remarks={pod.uid: Remark(text.replace("{}", pod.uid), repeated)})
+
+
 @dataclass(frozen=True)
 class Case:
     pods: Sequence[Pod]
@@ -102,6 +128,88 @@ CASES = {
         "Unschedulable",
         "0 of 3 pods placed; YuniKorn holds 2 of 3 places, train-0-worker lacks 1, each with memory 1Gi, "
         f"nvidia.com/gpu 8; {refused('tg-train-0-worker-1')}.",
+    ),
+    "no event names a cause: it is room": Case(
+        [*ALL, *HELD, SHORT],
+        Verdict.UNSCHEDULABLE,
+        "Unschedulable",
+        f"{LACKS}; {no_room('tg-train-0-worker-1')}.",
+        context=replace(NOW, remarks={}),
+    ),
+    "an event names the node selector": Case(
+        [*ALL, *HELD, SHORT],
+        Verdict.UNSCHEDULABLE,
+        "Unschedulable",
+        f"{LACKS}; no node that has room takes pod tg-train-0-worker-1: {SELECTOR}.",
+        context=saying(SHORT, ONE, repeated=True),
+    ),
+    "an event names taints and the node selector": Case(
+        [*ALL, *HELD, SHORT],
+        Verdict.UNSCHEDULABLE,
+        "Unschedulable",
+        f"{LACKS}; no node that has room takes pod tg-train-0-worker-1: {SELECTOR}; {TAINT}.",
+        context=saying(SHORT, BOTH),
+    ),
+    "an event names the queue that has no share left, which no condition does": Case(
+        [*ALL, *HELD, SILENT],
+        Verdict.UNSCHEDULABLE,
+        "SchedulingSkipped",
+        f"{LACKS}; queue 'root.small' has not enough {LEFT} left for pod tg-train-0-worker-1.",
+        context=saying(SILENT, BEYOND),
+    ),
+    "an event names what all nodes together lack, where the condition says that it is not the queue": Case(
+        [*ALL, *HELD, SHORT],
+        Verdict.UNSCHEDULABLE,
+        "Unschedulable",
+        f"{LACKS}; the nodes have not enough {LEFT} left for pod tg-train-0-worker-1.",
+        context=saying(SHORT, BEYOND),
+    ),
+    "an event names no amounts": Case(
+        [*ALL, *HELD, SILENT],
+        Verdict.UNSCHEDULABLE,
+        "SchedulingSkipped",
+        f"{LACKS}; queue 'root.small' has not enough resources left for pod tg-train-0-worker-1.",
+        context=saying(SILENT, "Request '{}' does not fit in queue 'root.small' (requested x, available y)"),
+    ),
+    "an event names the user's quota": Case(
+        [*ALL, *HELD, SILENT],
+        Verdict.UNSCHEDULABLE,
+        "SchedulingSkipped",
+        f"{LACKS}; the user's quota has not enough pods (1 requested, 0 available) left for pod "
+        "tg-train-0-worker-1.",
+        context=saying(
+            SILENT,
+            "Request '{}' exceeds the available user quota (requested map[pods:1], available map[pods:0])",
+        ),
+    ),
+    "a share that was used up is not the last word when more was said and nodes were asked since": Case(
+        [*ALL, *HELD, SHORT],
+        Verdict.UNSCHEDULABLE,
+        "Unschedulable",
+        f"{LACKS}; {no_room('tg-train-0-worker-1')}.",
+        context=saying(SHORT, BEYOND, repeated=True),
+    ),
+    "the queue has a share again, and nodes are asked": Case(
+        [*ALL, *HELD, SILENT],
+        Verdict.WAITING,
+        "Queued",
+        f"{LACKS}; if that stays, the queue has no share left for them: see the events of pod "
+        "tg-train-0-worker-1.",
+        context=saying(SILENT, "Request '{}' has become schedulable in queue 'root.small'"),
+    ),
+    "words of another release are passed on": Case(
+        [*ALL, *HELD, SHORT],
+        Verdict.UNSCHEDULABLE,
+        "Unschedulable",
+        f"{LACKS}; YuniKorn about pod tg-train-0-worker-1: the moon is in the way.",
+        context=saying(SHORT, "the moon is in the way."),
+    ),
+    "what was said of a pod that has a node means nothing": Case(
+        [*PLACED[:2], ALONE],
+        Verdict.UNSCHEDULABLE,
+        "Unschedulable",
+        f"2 of 3 pods placed; {no_room(ALONE.name)}.",
+        context=saying(PLACED[0], ONE),
     ),
     "all places are held and pods move in": Case(
         [*ALL, *HELD, place(WORKER, 1, node="b")],

@@ -249,3 +249,75 @@ def test_queues_are_chosen_by_the_rules_in_their_order() -> None:
     with pytest.raises(Rejected):
         rules.place("app", "", "serving")
     rules.refuse_gang("app", "root.open", task_groups(member("x")))
+
+
+def informed(server: FakeServer) -> list[str]:
+    """What events say about requests, with the names of pods for their UIDs; repeated ones are marked."""
+    names = {each["metadata"]["uid"]: each["metadata"]["name"] for each in server.all("pods")}
+    found = []
+    for event in server.all("events"):
+        if event["reason"] == "Informational":
+            uid = event["involvedObject"]["uid"]
+            text = event["message"].replace(uid, names.get(uid, "gone")[:2])
+            found.append(f"{text}{' again' if 'series' in event else ''}")
+    return sorted(set(found))
+
+
+def test_a_full_cluster_is_a_queue_without_room_and_the_pod_says_that_nodes_are_in_the_way() -> None:
+    server = after(3, *nodes(2, 1), *two_roles())
+    assert informed(server) == [
+        "Request 'tg' does not fit in queue 'root.default' "
+        f"(requested map[{GPU}:1 pods:1 vcore:1000], available map[memory:68719476736 {GPU}:0 pods:217 "
+        "vcore:13000])"
+    ]
+
+
+def test_nodes_with_room_say_what_they_hold_against_a_pod_and_those_without_nothing() -> None:
+    tainted = node("tainted", gpu=1)
+    tainted["spec"] = {"taints": [{"key": "gpu", "value": "only", "effect": "NoSchedule"}]}
+    cordoned = node("cordoned", gpu=1)
+    cordoned["spec"] = {"unschedulable": True}
+    chosen = [{**each, "nodeSelector": {"kind": "h100"}} for each in TWO]
+    server = after(3, tainted, cordoned, node("full"), node("other", gpu=1), *two_roles(listed=chosen))
+    (said,) = {each.removesuffix(" again") for each in informed(server)}
+    assert said == (
+        "Unschedulable request 'tg': failed plugin: 'NodeAffinity'\nnode(s) didn't match Pod's node "
+        "affinity/selector (1x); failed plugin: 'TaintToleration'\nnode(s) had untolerated taint(s) (1x); "
+    )
+
+
+def test_a_share_that_is_used_up_is_said_in_an_event_alone_and_so_is_its_end() -> None:
+    one = [
+        member(f"a-{i}", "worker", listed=groups(("worker", 2)), app="a", queue="root.small") for i in (0, 1)
+    ]
+    two = [
+        member(f"b-{i}", "worker", listed=groups(("worker", 2)), app="b", queue="root.small") for i in (0, 1)
+    ]
+    seen: list[list[str]] = []
+
+    async def scenario(server: FakeServer) -> None:
+        await server.create("/api/v1/namespaces/yunikorn/configmaps", configuration(SMALL))
+        await add(server, *nodes(4), *one)
+        await passes(2)
+        await add(server, *two)
+        await passes(2)
+        waiting = [each for each in server.all("pods") if each["metadata"]["name"].startswith("tg-b")]
+        assert len(waiting) == 2
+        assert not any(scheduled_condition(server, each["metadata"]["name"]) for each in waiting)
+        seen.append(informed(server))
+        for each in one:
+            await server.delete(
+                f"/api/v1/namespaces/default/pods/{each['metadata']['name']}", {"gracePeriodSeconds": 0}
+            )
+        await passes(2)
+        seen.append(informed(server))
+
+    server = play(scenario, yunikorn)
+    ((before,), after_it) = seen
+    assert before.startswith("Request 'tg' does not fit in queue 'root.small' (requested map[")
+    assert f" {GPU}:0 " in before
+    assert after_it
+    assert all(each.endswith(" again") for each in after_it), (
+        "the second text is not kept, as by the real one"
+    )
+    assert {name for name in bound(server) if not name.startswith("tg-")} == {"b-0", "b-1"}

@@ -42,9 +42,9 @@ def read(
     reason, text = next(_conditions(objects), ("", ""))
     words = [*([text] if text else ()), *(each for each in _pod_words(seen) if each not in text)]
     if words == [text] and reason in _ORDINARY and _NODES not in text and _unexplained(seen):
-        # Volcano does not say which: with one resource there is no doubt.
-        one = "at least one of " if "," in asked else ""
-        share = f"no share left of {one}{asked}" if asked else "no share left"
+        # With one resource there is no doubt; of several, those that are not short must not be named.
+        several = "a resource that the pods ask for (Volcano does not say which)"
+        share = f"no share left of {several if ',' in asked else asked}" if asked else "no share left"
         why = f"queue {queue!r} has {share}, which is at most what all nodes have"
         if domains := ", ".join(required_keys(gang)):
             why = f"no one {domains} has room for all that must share it, or {why}"

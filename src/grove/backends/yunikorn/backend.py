@@ -11,7 +11,16 @@ from typing import ClassVar, Final
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Capability, Context, Marks, Observed, Precondition, Reading, Translation
+from grove.backends.base import (
+    Capability,
+    Context,
+    EventSource,
+    Marks,
+    Observed,
+    Precondition,
+    Reading,
+    Translation,
+)
 from grove.backends.losses import account
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
 from grove.backends.shape import constraints_of, podgroup_of
@@ -38,6 +47,8 @@ class YuniKornBackend:
     name: ClassVar[str] = "yunikorn"
     scheduler_name: ClassVar[str] = "yunikorn"
     scheduling_gate: ClassVar[str] = "yunikorn.apache.org/gang"
+    #: What YuniKorn's core says about a request; its other events tell what the pods show anyway.
+    events_from: ClassVar[EventSource] = EventSource("yunikorn", "Informational")
 
     def matches(self, scheduler_name: str) -> bool:
         return scheduler_name == self.scheduler_name

@@ -4,7 +4,8 @@ While YuniKorn reserves, the real pods say nothing: the placeholders do. They ar
 our label, without being any clique's. When YuniKorn gives up it ends the pods, and says why on each of them.
 
 YuniKorn 1.8 writes the same sentence on every placeholder that its queue has a share for and no node takes,
-whatever the nodes lack, and nothing on one that its queue has no share for. The cause is only in events.
+whatever the nodes lack, and nothing on one that its queue has no share for. The cause is only in events: see
+`yunikorn.remarks`.
 """
 
 from collections import Counter
@@ -18,15 +19,12 @@ from grove.api.revision import restarts
 from grove.backends.base import Context, Reading, Verdict
 from grove.backends.shape import Progress, progress, verdict_of
 from grove.backends.yunikorn.marks import TASK_GROUP, in_application, requests_of
+from grove.backends.yunikorn.remarks import main_cause
 
-UNSCHEDULABLE: Final = "Unschedulable"
-#: The queue's quota is used up; the queue must change, or its other work must end.
-SKIPPED: Final = "SchedulingSkipped"
 #: YuniKorn looks at no node for it: so it is for a second with every gang, and as long as a quota is used up.
 QUEUED: Final = "Queued"
 TIMED_OUT: Final = "ResourceReservationTimeout"
 REJECTED: Final = "ApplicationRejected"
-_SAID_OF_ALL: Final = "request is waiting for cluster resources become available"
 ENDINGS: Final = (TIMED_OUT, REJECTED)
 
 _PLACEHOLDER: Final = ("internal.yunikorn.apache.org/placeholder", "yunikorn.apache.org/placeholder")
@@ -42,16 +40,13 @@ def read(gang: PodGang, pods: Sequence[Pod], context: Context) -> Reading:
     if decided is not None:
         return decided
     present = _placeholders(gang, pods, context)
-    held, said = _reserved(gang, present, context), next(_words((*present, *seen.pending)), None)
-    if said is None:
+    held, cause = _reserved(gang, present, context), main_cause((*present, *seen.pending), context)
+    if cause is None:
         return _silent(seen, present, held)
-    reason, text = said
     number = restarts(gang)
     again = f"this is attempt {number + 1}" if number else ""
-    parts = filter(None, (seen.sentence, held, text.strip().rstrip("."), again))
-    return Reading(
-        Verdict.UNSCHEDULABLE, reason if reason == SKIPPED else UNSCHEDULABLE, "; ".join(parts) + "."
-    )
+    parts = filter(None, (seen.sentence, held, cause.text, again))
+    return Reading(Verdict.UNSCHEDULABLE, cause.reason, "; ".join(parts) + ".")
 
 
 def is_placeholder(pod: Pod) -> bool:
@@ -111,24 +106,3 @@ def _reserved(gang: PodGang, placeholders: Sequence[Pod], context: Context) -> s
             lacking.append(f"{podgroup.name} lacks {missing}" + (f", each with {asked}" if asked else ""))
     held = f"YuniKorn holds {bound.total()} of {gang.minimum} places"
     return f"{held}, {'; '.join(lacking)}" if lacking else held
-
-
-def _words(pods: Sequence[Pod]) -> Iterator[tuple[str, str]]:
-    """What YuniKorn says about pods that wait; a quota that is used up explains more than a lack of room."""
-    found = [
-        (condition.reason, _told(pod, condition.message))
-        for pod in pods
-        if not pod.bound and pod.active and (condition := pod.condition("PodScheduled")) is not None
-        if condition.status == "False" and condition.reason in (UNSCHEDULABLE, SKIPPED)
-    ]
-    return iter(sorted(found, key=lambda each: each[0] != SKIPPED))
-
-
-def _told(pod: Pod, text: str) -> str:
-    """What YuniKorn wrote on a pod, and where the cause is when it wrote what it writes of every cause."""
-    if text.strip().rstrip(".") != _SAID_OF_ALL:
-        return text
-    return (
-        f"no node takes pod {pod.name}, for its room, labels or taints: its events say which "
-        f"(YuniKorn: {_SAID_OF_ALL})"
-    )

@@ -42,6 +42,28 @@ class EventWriter:
         except (ApiError, OSError, TimeoutError):
             self._counts.pop(name, None)
 
+    async def write_series(self, about: Manifest, reason: str, message: str) -> None:
+        """As components do that write through `events.k8s.io`: while the object does not change, what has
+        the same reason is one event with the first text; the second time is marked, later ones are not.
+        """
+        meta = about["metadata"]
+        namespace = meta.get("namespace") or "default"
+        name = self._name(about, reason, meta.get("resourceVersion") or "")
+        count = self._counts.get(name, 0) + 1
+        self._remember(name, count)
+        now = rfc3339(self._clock.now())
+        try:
+            if count == 1:
+                event = self._event(about, name, reason, message, "Normal", now)
+                await self._client.create(
+                    EVENTS.collection(namespace), {**event, "eventTime": now, "action": reason}
+                )
+            elif count == 2:
+                series = {"count": count, "lastObservedTime": now}
+                await self._client.patch(EVENTS.path((namespace, name)), {"series": series})
+        except (ApiError, OSError, TimeoutError):
+            self._counts.pop(name, None)
+
     def _event(self, about: Manifest, name: str, reason: str, message: str, kind: str, now: str) -> Manifest:
         meta = about["metadata"]
         target = {

@@ -1,7 +1,7 @@
-"""Options: what a backend may offer besides must not backfire: what it looks at, a topology object."""
+"""Options: what a backend may offer besides must not backfire: what it looks at or reads, its topology."""
 
 from grove.api.kinds import TOPOLOGY_BINDINGS
-from grove.backends.base import Context, Observing, TopologyAware
+from grove.backends.base import Context, Observing, TellingByEvents, TopologyAware
 from grove.meta import Manifest
 from grove.testing import make
 from grove.testing.rules.subject import Subject
@@ -15,6 +15,13 @@ class OptionRules(Subject):
             for context in (Context(), *self.contexts()):
                 for each in self.backend.observes(context):
                     assert each.resource.plural, "a kind that is looked at has no name"
+
+    def test_the_events_that_it_wants_read_are_those_of_one_component(self) -> None:
+        if isinstance(self.backend, TellingByEvents):
+            source = self.backend.events_from
+            assert source.component, "events of every component would be watched"
+            for text in (source.component, source.reason):
+                assert not set(text) & set(",=\\ "), f"{text!r} is no value of a field selector"
 
     def test_its_topology_object_says_what_the_binding_says_and_goes_with_it(self) -> None:
         if not isinstance(self.backend, TopologyAware):

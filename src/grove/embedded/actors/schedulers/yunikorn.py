@@ -5,14 +5,15 @@ first, each as it finds one: what they hold is held, also when the gang never ge
 have a node, real pods take over their places. An application starts like this only once: later pods are
 placed one by one, and after a failure none is placed any more.
 
-It never preempts, scores nothing, and counts no quota of a queue while it places (a gang that is larger than
-its queue is rejected): those are the declared deviations.
+Why a request waits it says in events only: which share of a queue is used up, or what nodes with room hold
+against it. It never preempts and scores nothing: those are the declared deviations.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,6 +48,7 @@ from grove.embedded.actors.schedulers.yunikorn_rules import (
     queue_of,
     task_groups,
 )
+from grove.embedded.actors.schedulers.yunikorn_shares import INFORMATIONAL, Share, free_of, left_of
 from grove.embedded.clock import Clock, parse_rfc3339
 from grove.embedded.errors import ApiError, Manifest
 from grove.embedded.local import ActorClient
@@ -104,6 +106,8 @@ class YuniKornScheduler(SessionScheduler[str]):
         except yaml.YAMLError:
             # Like the real one: what it understood last goes on to hold.
             return
+        # A queue may be larger now.
+        self._room()
 
     def _pod_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         for pod, is_new in ((old, False), (new, True)):
@@ -163,13 +167,26 @@ class YuniKornScheduler(SessionScheduler[str]):
             pods = self._pods(name)
         if application is None or application.state is State.FAILED:
             return
-        decision = decide(application, pods, self._desk, self._clock.now().timestamp())
+        now = self._clock.now().timestamp()
+        decision = decide(application, pods, self._desk, now, self._share(application))
         self._wait(application, decision)
         await self._write(application, decision)
 
     def _pods(self, name: str) -> list[Manifest]:
         found = [self._desk.pods.get(key) for key in self._members.get(name, ())]
         return [pod for pod in found if pod is not None]
+
+    def _share(self, application: Application) -> Share:
+        """What the application's queue has left, of its own share and of all nodes together."""
+        limits = self._queues.limits(application.path)
+        used: dict[str, Counter[str]] = {path: Counter() for path in limits}
+        for other in self._applications.values() if limits else ():
+            above = [path for path in used if f"{other.path}.".startswith(f"{path}.")]
+            for pod in self._pods(other.name) if above else ():
+                if (booked := self._desk.ledger.booking(key_of(pod))) is not None:
+                    for path in above:
+                        used[path].update(booked[1].demand)
+        return Share(application.path, free_of(self._desk.ledger), left_of(limits, used))
 
     def _end(self, application: Application | None) -> None:
         """No pod is left: the application is over in a while, unless it failed and is remembered."""
@@ -202,18 +219,17 @@ class YuniKornScheduler(SessionScheduler[str]):
             name, first, groups, queue_of(first), self._started, created + policy.seconds, hard=policy.hard
         )
         self._applications[name] = application
-        if any(node_of(pod) for pod in real):
-            application.state = State.RUNNING
-            return application
+        placed = any(node_of(pod) for pod in real)
         try:
-            path = self._queues.place(name, application.queue, first["metadata"]["namespace"])
-            if groups:
-                self._queues.refuse_gang(name, path, groups)
+            application.path = self._queues.place(name, application.queue, first["metadata"]["namespace"])
+            if groups and not placed:
+                self._queues.refuse_gang(name, application.path, groups)
         except Rejected as refusal:
-            await self._fail(application, pods, REJECTED, str(refusal))
-            return application
-        application.state = State.RESERVING if groups else State.RUNNING
-        if groups:
+            if not placed:
+                await self._fail(application, pods, REJECTED, str(refusal))
+                return application
+        application.state = State.RESERVING if groups and not placed else State.RUNNING
+        if application.state is State.RESERVING:
             await self._reserve(application, pods)
         return application
 
@@ -254,6 +270,8 @@ class YuniKornScheduler(SessionScheduler[str]):
             await self._fail(application, real, TIMED_OUT, TIMED_OUT_WORDS)
         await self._drop(decision.dropped)
         lost = await self._desk.write(decision.outcome)
+        for pod, text in decision.told:
+            await self._desk.events.write_series(self._desk.stored(pod), INFORMATIONAL, text)
         if lost:
             self._retry(application.name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from grove.embedded.actors.objects import annotations_of
@@ -34,6 +34,10 @@ class Application:
     armed: bool = False
     """Whether the time runs: from the first placeholder that has a node."""
     expired: bool = False
+    path: str = ""
+    """The full path of the queue that it was placed in."""
+    beyond_share: set[str] = field(default_factory=set)
+    """UIDs of the pods of which was said that the queue has no share left for them."""
 
     def by_group(self, pods: Iterable[Manifest]) -> dict[str, list[Manifest]]:
         found: dict[str, list[Manifest]] = {}

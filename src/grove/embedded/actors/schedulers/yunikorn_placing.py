@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from grove.embedded.actors.objects import annotations_of, is_deleting, key_of, node_of
+from grove.embedded.actors.objects import annotations_of, is_deleting, key_of, node_of, uid_of
 from grove.embedded.actors.schedulers.desk import Desk, Outcome, Refusal
 from grove.embedded.actors.schedulers.placement import Trial
 from grove.embedded.actors.schedulers.yunikorn_application import Application, State
 from grove.embedded.actors.schedulers.yunikorn_rules import TASK_GROUP, WAITING, is_placeholder
+from grove.embedded.actors.schedulers.yunikorn_shares import Share, refusals
 from grove.embedded.errors import Manifest
 
 
@@ -27,15 +28,22 @@ class Decision:
     started: bool = False
     failed: bool = False
     arm_timeout: bool = False
+    told: list[tuple[Manifest, str]] = field(default_factory=list)
+    """What events say about pods that were not placed."""
 
 
-def decide(application: Application, pods: Sequence[Manifest], desk: Desk, now: float) -> Decision:
-    """What happens to an application's pods; `pods` are those without gates, in the order of their coming."""
+def decide(
+    application: Application, pods: Sequence[Manifest], desk: Desk, now: float, share: Share
+) -> Decision:
+    """What happens to an application's pods; `pods` are those without gates, in the order of their coming.
+
+    `share` is what its queue has left.
+    """
     decision = Decision()
     held = [pod for pod in pods if is_placeholder(pod) and not is_deleting(pod)]
     real = [pod for pod in pods if not is_placeholder(pod)]
     if application.state is State.RESERVING:
-        _reserve(application, held, desk, decision)
+        _reserve(application, held, desk, decision, share)
         if decision.arm_timeout and now >= application.deadline:
             # Counted from the pod that started it, however long that sat behind gates.
             application.expired, decision.arm_timeout = True, False
@@ -43,12 +51,14 @@ def decide(application: Application, pods: Sequence[Manifest], desk: Desk, now: 
         _expire(application, held, decision)
         held = []
     if application.state is State.RUNNING:
-        _run(real, held, desk, decision)
+        _run(application, real, held, desk, decision, share)
     return decision
 
 
-def _reserve(application: Application, held: Sequence[Manifest], desk: Desk, decision: Decision) -> None:
-    _place([pod for pod in held if not _node(pod, desk)], desk, decision)
+def _reserve(
+    application: Application, held: Sequence[Manifest], desk: Desk, decision: Decision, share: Share
+) -> None:
+    _place(application, [pod for pod in held if not _node(pod, desk)], desk, decision, share)
     placed = application.by_group(pod for pod in held if _node(pod, desk))
     if placed and not application.armed:
         application.armed = decision.arm_timeout = True
@@ -71,7 +81,14 @@ def _expire(application: Application, held: Sequence[Manifest], decision: Decisi
     application.give_up_gang()
 
 
-def _run(real: Sequence[Manifest], held: Sequence[Manifest], desk: Desk, decision: Decision) -> None:
+def _run(
+    application: Application,
+    real: Sequence[Manifest],
+    held: Sequence[Manifest],
+    desk: Desk,
+    decision: Decision,
+    share: Share,
+) -> None:
     places = list(held)
     ordinary: list[Manifest] = []
     for pod in real:
@@ -92,7 +109,7 @@ def _run(real: Sequence[Manifest], held: Sequence[Manifest], desk: Desk, decisio
         else:
             # Its place is given back, and it must look for another one by itself.
             ordinary.append(pod)
-    _place(ordinary, desk, decision)
+    _place(application, ordinary, desk, decision, share)
 
 
 def _place_for(pod: Manifest, places: Sequence[Manifest], desk: Desk) -> Manifest | None:
@@ -101,15 +118,37 @@ def _place_for(pod: Manifest, places: Sequence[Manifest], desk: Desk) -> Manifes
     return next((p for p in places if group and annotations_of(p).get(TASK_GROUP) == group), None)
 
 
-def _place(pods: Sequence[Manifest], desk: Desk, decision: Decision) -> None:
+def _place(
+    application: Application,
+    pods: Sequence[Manifest],
+    desk: Desk,
+    decision: Decision,
+    share: Share,
+) -> None:
     trial = Trial(desk.ledger)
     for pod in pods:
-        node = trial.place(key_of(pod), desk.shape(pod))
+        uid, shape = uid_of(pod), desk.shape(pod)
+        if not share.has(shape):
+            # No node is asked; on the pod itself something is said only if the nodes are in the way.
+            decision.outcome.waits = True
+            if share.allows(shape):
+                decision.outcome.refusals.append(Refusal(pod, WAITING))
+            if uid not in application.beyond_share:
+                application.beyond_share.add(uid)
+                decision.told.append((pod, share.refusal(uid, shape)))
+            continue
+        if uid in application.beyond_share:
+            application.beyond_share.discard(uid)
+            decision.told.append((pod, share.relief(uid)))
+        node = trial.place(key_of(pod), shape)
         if node is not None:
             decision.outcome.binds.append((pod, node))
-        else:
-            decision.outcome.refusals.append(Refusal(pod, WAITING))
-            decision.outcome.waits = True
+            share.take(shape)
+            continue
+        decision.outcome.refusals.append(Refusal(pod, WAITING))
+        decision.outcome.waits = True
+        if said := refusals(uid, shape, desk.ledger):
+            decision.told.append((pod, said))
 
 
 def _node(pod: Manifest, desk: Desk) -> str:

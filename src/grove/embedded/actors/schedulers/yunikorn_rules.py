@@ -242,18 +242,23 @@ class Queues:
         for group in groups:
             for name, value in group.total.items():
                 total[name] = total.get(name, 0) + value
-        steps = path.split(".")
-        for depth in range(1, len(steps) + 1):
-            limit = self.configured.get(".".join(steps[:depth]), {}).get("resources") or {}
-            most = {
-                _native(key): amount(_native(key), str(value))
-                for key, value in (limit.get("max") or {}).items()
-            }
+        for most in self.limits(path).values():
             if any(value > most[name] for name, value in total.items() if name in most):
                 raise Rejected(
-                    f"queue {path} cannot fit application {application}: task group request {_shown(total)} "
-                    f"larger than max queue allocation {_shown(most)}"
+                    f"queue {path} cannot fit application {application}: task group request {shown(total)} "
+                    f"larger than max queue allocation {shown(most)}"
                 )
+
+    def limits(self, path: str) -> dict[str, dict[str, int]]:
+        """The most that a queue and those above it may hold, by their paths, where that is limited."""
+        found: dict[str, dict[str, int]] = {}
+        steps = path.split(".")
+        for depth in range(1, len(steps) + 1):
+            above = ".".join(steps[:depth])
+            most = (self.configured.get(above, {}).get("resources") or {}).get("max") or {}
+            if most:
+                found[above] = {_native(key): amount(_native(key), str(value)) for key, value in most.items()}
+        return found
 
 
 class Rejected(Exception):
@@ -271,8 +276,7 @@ def _native(name: str) -> str:
     return "cpu" if name == "vcore" else name
 
 
-def _shown(amounts: Mapping[str, int]) -> str:
-    listed = " ".join(
-        f"{'vcore' if name == 'cpu' else name}:{value}" for name, value in sorted(amounts.items())
-    )
-    return f"map[{listed}]"
+def shown(amounts: Mapping[str, int]) -> str:
+    """Amounts as YuniKorn prints them: cores in thousandths, under its own name."""
+    renamed = {"vcore" if name == "cpu" else name: value for name, value in amounts.items()}
+    return f"map[{' '.join(f'{name}:{value}' for name, value in sorted(renamed.items()))}]"
