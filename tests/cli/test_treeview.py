@@ -118,6 +118,11 @@ def test_the_cause_is_told_before_the_symptom() -> None:
     assert why_not(broken) == ("not handed to its scheduler: install KAI Scheduler",)
 
 
+def test_a_reason_that_was_given_wins_over_a_step_of_which_nobody_spoke() -> None:
+    stuck = gang("Pending", condition("Scheduled", "False", "0/4 nodes are available"))
+    assert why_not(stuck) == ("not placed: 0/4 nodes are available",)
+
+
 def test_a_running_gang_still_tells_what_it_lost() -> None:
     lossy = gang(
         "Running",

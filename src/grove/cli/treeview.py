@@ -135,7 +135,7 @@ def why_not(gang: PodGang) -> tuple[str, ...]:
 
 
 def _waiting_for(gang: PodGang) -> str:
-    """The first step on the way to Running that has not been made."""
+    """The first step on the way to Running that is said not to be made, or else one that nobody spoke of."""
     if gang.status.phase == RUNNING:
         return ""
     steps = (
@@ -149,9 +149,10 @@ def _waiting_for(gang: PodGang) -> str:
         # Its pods wait because its scheduler cannot be asked: the cause is more useful than the symptom.
         return _sentence("not handed to its scheduler", scheduled.message)
     for (_, words), condition in zip(steps, said, strict=True):
-        if condition is None or not condition.is_true:
-            return _sentence(words, condition.message if condition is not None else "nobody has said why yet")
-    return ""
+        if condition is not None and not condition.is_true:
+            return _sentence(words, condition.message)
+    unsaid = [words for (_, words), condition in zip(steps, said, strict=True) if condition is None]
+    return _sentence(unsaid[0], "nobody has said why yet") if unsaid else ""
 
 
 _NOT_TRANSLATED: Final = frozenset(
