@@ -10,10 +10,11 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.errors import FieldError
-from grove.meta import Condition, Manifest, find_condition
+from grove.meta import Condition, Manifest, find_condition, is_true
 from grove.plan.conditions import merged
 from grove.plan.hashing import generation_hash
 from grove.plan.slices import LOOKUP, Pace, Work, at_once
+from grove.plan.why_not import why_not
 from grove.words import counted
 
 #: How much it takes to look at one replica.
@@ -165,16 +166,15 @@ def _why_not(cliqueset: PodCliqueSet, replica: int, facts: SetFacts) -> str:
     gang = facts.gangs.get(name)
     if gang is None:
         return ""
-    for story in (conditions.INITIALIZED, conditions.SCHEDULED, conditions.READY):
-        condition = find_condition(gang.status.conditions, story)
-        if condition is not None and not condition.is_true:
-            return f"gang {name}: {condition.message or condition.reason}"
-    return ""
+    found = why_not(gang.status.conditions)
+    if found is None or found.condition is None:
+        return ""
+    # Not the cause: while pods are missing, Initialized counts them and ends with the cause.
+    return f"gang {name}: {found.condition.message or found.condition.reason}"
 
 
 def _placed(gang: PodGang | None) -> bool:
-    scheduled = find_condition(gang.status.conditions, conditions.SCHEDULED) if gang is not None else None
-    return scheduled is not None and scheduled.is_true
+    return gang is not None and is_true(gang.status.conditions, conditions.SCHEDULED)
 
 
 def _available(cliques: Sequence[PodClique | None]) -> bool:

@@ -11,6 +11,7 @@ from grove.api.pod import Pod
 from grove.meta import Condition, Manifest, find_condition
 from grove.plan.conditions import merged
 from grove.plan.gates import reference_count
+from grove.plan.why_not import why_not
 from grove.words import counted
 
 
@@ -70,11 +71,11 @@ def desired_gang_status(gang: PodGang, facts: GangFacts, *, now: datetime) -> Ma
 
 
 def _dominant(updates: Sequence[Condition]) -> str:
-    """The sentence that answers "why is it not running": what comes first decides."""
+    """The sentence that answers "why is it not running"; `Scheduled` itself says which pods are missing."""
+    found = why_not(updates, steps=(conditions.SCHEDULED, conditions.READY))
+    if found is not None and found.condition is not None:
+        return found.condition.message
     said = {update.type: update for update in updates}
-    for name in (conditions.SCHEDULED, conditions.READY):
-        if name in said and not said[name].is_true:
-            return said[name].message
     trouble = said.get(conditions.DEGRADED) or said.get(conditions.OWNERSHIP_CONFLICT)
     return trouble.message if trouble is not None else said[conditions.SCHEDULED].message
 
