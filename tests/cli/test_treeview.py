@@ -2,17 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.cli.shown_pod import ShownPod
-from grove.cli.treeview import Node, World, as_manifest, forest, lines, why_not
+from grove.cli.treeview import Node, as_manifest, lines, nodes
 from grove.meta import Manifest
 from grove.testing import make
+from grove.view.forest import forest as forest_of
+from grove.view.pods import ShownPod
+from grove.view.reasons import reasons_of_gang
+from grove.view.world import World
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SET = "train"
 GANG = "train-0"
 CLIQUE = "train-0-worker"
@@ -68,6 +73,14 @@ def world(the_gang: PodGang, *pods: Manifest) -> World:
         [make.view(Pod, each) for each in pods],
         [foreign, podgroup],
     )
+
+
+def forest(found: World) -> list[Node]:
+    return nodes(forest_of(found, now=NOW))
+
+
+def why_not(the_gang: PodGang) -> tuple[str, ...]:
+    return tuple(str(reason) for reason in reasons_of_gang(the_gang))
 
 
 def drawing(tree: Node, *, plain: bool = False) -> str:
@@ -161,7 +174,7 @@ def test_the_same_tree_is_data_for_programs() -> None:
 def test_a_set_that_no_operator_has_seen_says_so() -> None:
     manifest = make.object_manifest(kinds.CLIQUESETS, SET, {"replicas": 1, "template": {"cliques": []}})
     (tree,) = forest(World([make.view(PodCliqueSet, manifest)]))
-    assert tree.why == ("no operator has looked at it yet",)
+    assert [str(reason) for reason in tree.why] == ["no operator has looked at it yet"]
 
 
 def shown(name: str, **status: object) -> ShownPod:

@@ -5,10 +5,12 @@ from tests.scenarios.stories import STAGES, Stage, reasons_about, until_running
 
 from grove.api import kinds, labels
 from grove.cli.finding import find
-from grove.cli.treeview import forest
+from grove.cli.treeview import Node, nodes
 from grove.meta import Key, Manifest
 from grove.testing import make
+from grove.testing.virtual_time import EPOCH
 from grove.testing.world import World, run_world
+from grove.view.forest import forest
 
 #: Where a pod is tied to its gang by metadata alone, which can be added to a pod that exists.
 BY_METADATA = ("kai", "koordinator", "volcano", "yunikorn")
@@ -179,18 +181,22 @@ def test_when_a_foreign_gang_goes_its_objects_go_and_its_pods_stay() -> None:
     run_world(story, stage.options)
 
 
+async def trees_of(world: World, name: str = "") -> list[Node]:
+    return nodes(forest(await find(world.user, "default", name), now=EPOCH))
+
+
 def test_grove_tree_finds_a_gang_without_a_set_beside_the_sets() -> None:
     async def story(world: World) -> None:
         await world.apply(
             make.gang_manifest("solo", {"solo-a": 1}), make.cliqueset_manifest("train", {"a": 1})
         )
         await until_running(world, "train-0")
-        trees = forest(await find(world.user, "default"))
+        trees = await trees_of(world)
         assert [(tree.kind, tree.name) for tree in trees] == [
             ("PodCliqueSet", "default/train"),
             ("PodGang", "default/solo"),
         ]
-        (only,) = forest(await find(world.user, "default", "train"))
+        (only,) = await trees_of(world, "train")
         assert only.name == "default/train"
 
     run_world(story)

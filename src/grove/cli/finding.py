@@ -9,13 +9,13 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.backends.base import Cluster, Context
 from grove.backends.registry import BUILT_INS
-from grove.cli.shown_pod import ShownPod
 from grove.cli.talk import Failed
-from grove.cli.treeview import World
 from grove.errors import Forbidden, NotFound
 from grove.extensions import installed
 from grove.kube.client import Client
 from grove.meta import Manifest, Resource
+from grove.view.pods import ShownPod
+from grove.view.world import World
 
 
 async def find(client: Client, namespace: str, name: str = "") -> World:

@@ -7,18 +7,17 @@ gang is told once, when all of its pods have reached it. Writes nothing but its 
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final
 
 from grove.api import conditions, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import RUNNING, PodGang
 from grove.api.pod import Pod
-from grove.meta import Key, Object, Resource, find_condition, is_true
+from grove.meta import Key, Object, Resource, is_true
 from grove.runtime.store import Foreign
+from grove.view.reasons import reasons_of_cliqueset, waiting_for
+from grove.view.world import node_view
 from grove.words import counted
-
-GPU: Final = "nvidia.com/gpu"
 
 
 @dataclass(slots=True)
@@ -73,8 +72,8 @@ class Narrator:
     def refusal(self, key: Key) -> str:
         """Why a set was refused; empty when it was not."""
         cliqueset = self.cliquesets.get(key)
-        said = find_condition(cliqueset.status.conditions, conditions.ACCEPTED) if cliqueset else None
-        return said.message if said is not None and said.status == "False" else ""
+        why = reasons_of_cliqueset(cliqueset) if cliqueset is not None else ()
+        return next((reason.message for reason in why if reason.source == conditions.ACCEPTED), "")
 
     def settled(self) -> bool:
         """Whether every set has all of its replicas available, or was refused."""
@@ -137,8 +136,7 @@ class Narrator:
     def node(self, old: Object | None, new: Foreign | None) -> None:
         if new is not None and new.name not in self.known_nodes:
             self.known_nodes.add(new.name)
-            capacity = (new.manifest.get("status") or {}).get("capacity") or {}
-            self._tell("node", f"{new.name} joined with {counted(int(capacity.get(GPU, 0)), 'GPU')}")
+            self._tell("node", f"{new.name} joined with {counted(node_view(new.manifest).gpus, 'GPU')}")
         self._changed()
 
     # Milestones -----------------------------------------------------------------------------------
@@ -160,11 +158,11 @@ class Narrator:
         self._changed()
 
     def _verdict(self, seen: Seen, gang: PodGang) -> None:
-        scheduled = find_condition(gang.status.conditions, conditions.SCHEDULED)
-        if scheduled is None or scheduled.is_true:
+        waits = waiting_for(gang)
+        if is_true(gang.status.conditions, conditions.SCHEDULED):
             seen.why = ""
-        elif scheduled.reason == conditions.UNSCHEDULABLE and scheduled.message != seen.why:
-            seen.why = scheduled.message
+        elif waits is not None and waits.reason == conditions.UNSCHEDULABLE and waits.message != seen.why:
+            seen.why = waits.message
             self._tell("why not", f"{gang.name}: {seen.why}")
 
     def _once(self, seen: Seen, milestone: str, text: str) -> None:

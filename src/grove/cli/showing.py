@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -26,16 +27,17 @@ from grove.cli.documents import Document, parse
 from grove.cli.finding import find, scheduler_resources
 from grove.cli.local import configuration, install_crds, require_embedded
 from grove.cli.loop import stop_on_signals, unless_stopped
-from grove.cli.narrator import GPU, Narrator
+from grove.cli.narrator import Narrator
 from grove.cli.operating import operator_for, working
 from grove.cli.planes import Plane, RealRequest, embedded_plane, first, real_plane
 from grove.cli.talk import Failed, emit
 from grove.cli.tree import drawn
-from grove.cli.treeview import forest
 from grove.kube.client import Client
 from grove.meta import Key, Manifest, Resource, resource
 from grove.runtime.cache import Cache
 from grove.runtime.store import Foreign
+from grove.view.forest import forest
+from grove.view.world import GPU, RACK, ZONE, node_view
 from grove.words import counted
 
 NODES: Final = resource("", "v1", "Node", namespaced=False)
@@ -43,9 +45,6 @@ NAMESPACE: Final = "default"
 MILESTONES: Final = ("gang", "objects", "gated", "complete", "released", "bound", "running")
 #: How long any step may take; on an idle machine each takes well under a second.
 LIMIT_SECONDS: Final = 20.0
-
-RACK: Final = "topology.kubernetes.io/rack"
-ZONE: Final = "topology.kubernetes.io/zone"
 
 
 async def show(minor: str, *, real: bool = False, force: bool = False) -> None:
@@ -87,8 +86,8 @@ async def _show(plane: AbstractAsyncContextManager[Plane], minor: str, *, real: 
         await stack.enter_async_context(stage.watching(audience.client))
         await first(cluster.failed(), _play(stage, audience.client, topology=minor != "1.35"))
         await stage.until("every set that was accepted is available", stage.seen.settled)
-        trees = forest(await find(audience.client, NAMESPACE))
-    emit(f"\n{drawn(trees)}")
+        found = forest(await find(audience.client, NAMESPACE), now=datetime.now(UTC))
+    emit(f"\n{drawn(found)}")
     emit(f"\nDone in {stage.elapsed:.1f} s; nothing is left behind. Try it yourself: grove up")
 
 
@@ -150,10 +149,10 @@ class Stage:
     async def introduce(self, client: Client, plane: Plane) -> None:
         """Say what cluster this is, as it describes itself, and what of it is simulated."""
         version = await client.version()
-        nodes = await client.list_all(NODES, type=dict)
-        racks = {node["metadata"]["labels"].get(RACK) for node in nodes}
-        zones = {node["metadata"]["labels"].get(ZONE) for node in nodes}
-        gpus = sum(int(node["status"]["capacity"].get(GPU, 0)) for node in nodes)
+        nodes = [node_view(each) for each in await client.list_all(NODES, type=dict)]
+        racks = {node.rack for node in nodes}
+        zones = {node.zone for node in nodes}
+        gpus = sum(node.gpus for node in nodes)
         self.tell("simulated", plane.simulated)
         self.tell("cluster", f"Kubernetes {version.git_version} at {plane.url}")
         where = f"{counted(len(racks), 'rack')} and {counted(len(zones), 'zone')}"
@@ -207,8 +206,8 @@ class Stage:
 
     async def one_rack(self, client: Client, gang: Key) -> None:
         """Check the promise on the nodes themselves."""
-        nodes = await client.list_all(NODES, type=dict)
-        racks = {node["metadata"]["name"]: node["metadata"]["labels"].get(RACK, "") for node in nodes}
+        nodes = [node_view(each) for each in await client.list_all(NODES, type=dict)]
+        racks = {node.name: node.rack for node in nodes}
         used = sorted({racks[pod.spec.node_name] for pod in self.seen.gangs[gang].pods.values()})
         if len(used) != 1:
             raise Failed(f"demo: the pods of {gang.name} must share a rack, but are in {', '.join(used)}")

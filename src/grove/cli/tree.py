@@ -1,6 +1,7 @@
 """`grove tree`: sets, gangs without a set and everything below them, as they are in a cluster now."""
 
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,7 +10,7 @@ from grove.cli.options import ContextOption, KubeconfigOption
 from grove.cli.talk import Failed, Format, dumped, emit, say
 
 if TYPE_CHECKING:
-    from grove.cli.treeview import Node
+    from grove.view.model import Forest
 
 
 def tree(
@@ -39,40 +40,38 @@ def tree(
     if output is not None:
         emit(dumped(_as_list(found), output))
         return
-    if not found:
+    if not found.cliquesets and not found.gangs:
         say("grove: no PodCliqueSets and no PodGangs found")
         return
     emit(drawn(found))
 
 
-def drawn(trees: "list[Node]") -> str:
+def drawn(forest: "Forest") -> str:
     """The trees as text that this output can hold."""
-    from grove.cli.treeview import lines
+    from grove.cli.treeview import lines, nodes
 
     try:
         "├─└│".encode(sys.stdout.encoding or "ascii")
         plain = False
     except UnicodeEncodeError:
         plain = True
-    return "\n\n".join("\n".join(lines(each, plain=plain)) for each in trees)
+    return "\n\n".join("\n".join(lines(each, plain=plain)) for each in nodes(forest))
 
 
-def _as_list(trees: "list[Node]") -> dict[str, object]:
-    from grove.cli.treeview import as_manifest
+def _as_list(forest: "Forest") -> dict[str, object]:
+    from grove.cli.treeview import as_manifest, nodes
 
-    return {"items": [as_manifest(each) for each in trees]}
+    return {"items": [as_manifest(each) for each in nodes(forest)]}
 
 
-async def _look(
-    kubeconfig: str | None, context: str | None, namespace: str | None, name: str
-) -> "list[Node]":
+async def _look(kubeconfig: str | None, context: str | None, namespace: str | None, name: str) -> "Forest":
     from grove.cli.connect import connected
     from grove.cli.finding import find
-    from grove.cli.treeview import forest
+    from grove.view.forest import forest
 
     async with connected(kubeconfig, context) as reached:
         where = "" if namespace is None else namespace or reached.connection.namespace
         world = await find(reached.client, where, name)
     if name and not world.cliquesets:
         raise Failed(f"there is no PodCliqueSet {name!r} in namespace {where!r}")
-    return forest(world)
+    return forest(world, now=datetime.now(UTC))

@@ -1,0 +1,158 @@
+"""Sets, gangs without a set, and everything below them as trees of values. Pure; time comes in as `now`."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import TypedDict, TypeVar
+
+from grove.api import conditions, kinds, labels
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PENDING, PodGang
+from grove.api.pod import Pod
+from grove.meta import Key, Manifest, Object, Resource, is_true
+from grove.view.model import (
+    CliqueSetView,
+    CliqueView,
+    EventView,
+    Forest,
+    GangView,
+    NodeView,
+    ObjectView,
+    PodView,
+)
+from grove.view.pods import CONTAINER, phase_of, reasons_of_pod
+from grove.view.reasons import reasons_of_clique, reasons_of_cliqueset, reasons_of_gang
+from grove.view.world import Index, World, set_of
+
+T = TypeVar("T", bound=Object)
+
+
+def forest(world: World, *, now: datetime) -> Forest:
+    """One tree for each set and one for each gang that belongs to no set that was found."""
+    index = Index.of(world, now)
+    sets = sorted(world.cliquesets, key=lambda item: item.key)
+    known = {each.key for each in sets}
+    alone = [gang for gang in world.gangs if set_of(gang) not in known]
+    return Forest(
+        tuple(_cliqueset(each, index) for each in sets),
+        tuple(_gang(each, index) for each in sorted(alone, key=lambda item: item.key)),
+    )
+
+
+def _cliqueset(cliqueset: PodCliqueSet, index: Index) -> CliqueSetView:
+    gangs = index.gangs_of_set.get(cliqueset.key, ())
+    known = {gang.name for gang in gangs}
+    strays = [
+        clique
+        for clique in index.cliques_of_set.get(cliqueset.key, ())
+        if clique.labels.get(labels.POD_GANG) not in known
+    ]
+    return CliqueSetView(
+        **_identity(cliqueset, kinds.CLIQUESETS, index),
+        why=reasons_of_cliqueset(cliqueset),
+        replicas=cliqueset.spec.replicas,
+        available=cliqueset.status.available_replicas,
+        placed=sum(is_true(gang.status.conditions, conditions.SCHEDULED) for gang in gangs),
+        gangs=tuple(_gang(gang, index) for gang in _natural(gangs)),
+        cliques=tuple(_clique(clique, index) for clique in _natural(strays)),
+        conditions=cliqueset.status.conditions,
+    )
+
+
+def _gang(gang: PodGang, index: Index) -> GangView:
+    pods = index.pods_of_gang.get(gang.key, ())
+    cliques = index.cliques_of_gang.get(gang.key, ())
+    roles = {clique.name for clique in cliques}
+    others = [pod for pod in pods if pod.labels.get(labels.POD_CLIQUE, "") not in roles]
+    objects = sorted(index.objects.get(gang.uid, ()), key=_manifest_order)
+    replica = gang.labels.get(labels.SET_REPLICA_INDEX, "") if set_of(gang) is not None else ""
+    return GangView(
+        **_identity(gang, kinds.GANGS, index),
+        why=reasons_of_gang(gang),
+        phase=gang.status.phase or PENDING,
+        replica=int(replica) if replica.isdecimal() else None,
+        backend=gang.labels.get(labels.SCHEDULER_BACKEND, ""),
+        placement_score=gang.status.placement_score,
+        minimum=gang.minimum,
+        pod_count=len(pods),
+        placed=sum(pod.bound and pod.active for pod in pods),
+        ready=sum(pod.ready and pod.active for pod in pods),
+        objects=tuple(_object(each, index) for each in objects),
+        cliques=tuple(_clique(clique, index) for clique in _natural(cliques)),
+        pods=tuple(_pod(pod, index) for pod in _natural(others)),
+        conditions=gang.status.conditions,
+    )
+
+
+def _clique(clique: PodClique, index: Index) -> CliqueView:
+    pods = index.pods_of_clique.get(clique.key, ())
+    return CliqueView(
+        **_identity(clique, kinds.CLIQUES, index),
+        why=reasons_of_clique(clique),
+        replicas=clique.spec.replicas,
+        minimum=clique.spec.minimum,
+        ready=sum(pod.ready and pod.active for pod in pods),
+        pods=tuple(_pod(pod, index) for pod in _natural(pods)),
+        conditions=clique.status.conditions,
+    )
+
+
+def _pod(pod: Pod, index: Index) -> PodView:
+    why = reasons_of_pod(pod)
+    stuck = next((reason.reason for reason in why if reason.source == CONTAINER), "")
+    node = pod.spec.node_name
+    return PodView(
+        **_identity(pod, kinds.PODS, index),
+        why=why,
+        phase=stuck or phase_of(pod),
+        ready=pod.ready,
+        active=pod.active,
+        hostname=pod.spec.hostname,
+        node=index.nodes.get(node, NodeView(node)) if node else None,
+        gates=tuple(gate.name for gate in pod.spec.scheduling_gates),
+        conditions=pod.status.conditions,
+    )
+
+
+def _object(manifest: Manifest, index: Index) -> ObjectView:
+    metadata = manifest["metadata"]
+    return ObjectView(
+        kind=str(manifest.get("kind", "")),
+        api_version=str(manifest.get("apiVersion", "")),
+        key=Key(metadata.get("namespace", ""), metadata["name"]),
+        age=index.age(metadata.get("creationTimestamp", "")),
+        terminating=metadata.get("deletionTimestamp") is not None,
+        events=tuple(index.events.get(metadata.get("uid", ""), ())),
+    )
+
+
+class _Identity(TypedDict):
+    """What every object's view has."""
+
+    kind: str
+    api_version: str
+    key: Key
+    age: timedelta | None
+    terminating: bool
+    events: tuple[EventView, ...]
+
+
+def _identity(item: Object, resource: Resource, index: Index) -> _Identity:
+    """What the metadata says; objects of a list come without their kind."""
+    return {
+        "kind": resource.kind,
+        "api_version": resource.api_version,
+        "key": item.key,
+        "age": index.age(item.metadata.creation_timestamp),
+        "terminating": item.terminating,
+        "events": tuple(index.events.get(item.uid, ())),
+    }
+
+
+def _natural(items: Iterable[T]) -> list[T]:
+    """`train-2` before `train-10`."""
+    return sorted(items, key=lambda item: (len(item.name), item.name))
+
+
+def _manifest_order(manifest: Manifest) -> tuple[str, str]:
+    return (str(manifest.get("kind", "")), str(manifest["metadata"]["name"]))

@@ -1,0 +1,96 @@
+"""Why a set, a gang or a clique is not as it should be, the dominant reason first. Pure.
+
+Which step keeps a gang from running is decided in `plan.why_not`; here it gets its words and stands before
+everything else that the gang has to say.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from grove.api import conditions
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import RUNNING, PodGang
+from grove.meta import Condition, find_condition
+from grove.plan.why_not import why_not
+from grove.view.model import Reason
+
+#: What a gang that has not made a step does instead.
+_STEPS: Final = {
+    conditions.INITIALIZED: "waits for its pods",
+    conditions.SCHEDULED: "not placed",
+    conditions.READY: "not ready",
+}
+
+
+class _Sign(NamedTuple):
+    """A condition that is worth telling when it has this status."""
+
+    type: str
+    status: str
+    words: str
+    blocking: bool = True
+
+
+_OF_SETS: Final = (
+    _Sign(conditions.ACCEPTED, "False", "refused"),
+    _Sign(conditions.TOPOLOGY_LEVELS_UNAVAILABLE, "True", "topology"),
+)
+_OF_GANGS: Final = (
+    _Sign(conditions.OWNERSHIP_CONFLICT, "True", "somebody else owns a field of its scheduler object"),
+    _Sign(conditions.DISRUPTION_TARGET, "True", "disrupted"),
+    _Sign(conditions.UNHEALTHY, "True", "lost pods"),
+    _Sign(conditions.GANG_GUARANTEE, "False", "no gang guarantee", blocking=False),
+    _Sign(conditions.TRANSLATION_LOSS, "True", "cannot be expressed in full", blocking=False),
+)
+
+
+def reasons_of_cliqueset(cliqueset: PodCliqueSet) -> tuple[Reason, ...]:
+    """Why a set is not carried out as it is written."""
+    found = _signs(cliqueset.status.conditions, _OF_SETS)
+    if cliqueset.status.observed_generation is None:
+        found.append(Reason("no operator has looked at it yet"))
+    return tuple(found)
+
+
+def reasons_of_gang(gang: PodGang) -> tuple[Reason, ...]:
+    """Why a gang does not run, then what else it has to say; empty when it runs and nothing is amiss."""
+    waits = waiting_for(gang)
+    others = _signs(gang.status.conditions, _OF_GANGS)
+    return (waits, *others) if waits is not None else tuple(others)
+
+
+def waiting_for(gang: PodGang) -> Reason | None:
+    """The step that keeps a gang from running; None when it runs."""
+    if gang.status.phase == RUNNING:
+        return None
+    found = why_not(gang.status.conditions)
+    if found is None:
+        return None
+    if found.cause is not None:
+        # Its pods wait because its scheduler cannot be asked: the cause is more useful than the symptom.
+        return _told("not handed to its scheduler", found.cause)
+    words = _STEPS[found.step]
+    if found.condition is None:
+        return Reason(words, "nobody has said why yet")
+    return _told(words, found.condition)
+
+
+def reasons_of_clique(clique: PodClique) -> tuple[Reason, ...]:
+    """What went wrong when the clique's pods were last written."""
+    return tuple(
+        Reason(error.code, error.description, error.code, error.code) for error in clique.status.last_errors
+    )
+
+
+def _signs(said: Sequence[Condition], signs: Sequence[_Sign]) -> list[Reason]:
+    found = []
+    for sign in signs:
+        condition = find_condition(said, sign.type)
+        if condition is not None and condition.status == sign.status:
+            found.append(_told(sign.words, condition, blocking=sign.blocking))
+    return found
+
+
+def _told(words: str, condition: Condition, *, blocking: bool = True) -> Reason:
+    return Reason(words, condition.message, condition.type, condition.reason, blocking)

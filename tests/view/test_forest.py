@@ -1,0 +1,288 @@
+"""The read model: what is found becomes trees, each object in its place, with all that is known about it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from grove.api import kinds, labels
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang
+from grove.meta import Key, Manifest
+from grove.testing import make
+from grove.view.forest import forest
+from grove.view.model import CliqueView, EventView, Forest, GangView, NodeView
+from grove.view.pods import ShownPod
+from grove.view.world import World
+
+#: An hour after `make` says that everything was created.
+NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
+
+
+def cliqueset(name: str = "train", *, replicas: int = 1, namespace: str = "default") -> PodCliqueSet:
+    return make.cliqueset(name, replicas=replicas, namespace=namespace)
+
+
+def gang(name: str, *, of: str = "", status: Manifest | None = None, namespace: str = "default") -> PodGang:
+    marks: dict[str, str] = {}
+    if of:
+        marks = {**labels.owned_by(of), labels.SET_REPLICA_INDEX: name.removeprefix(f"{of}-")}
+    manifest = make.gang_manifest(name, {f"{name}-worker": 2}, labels=marks, namespace=namespace)
+    return make.view(PodGang, {**manifest, "status": status or {}})
+
+
+def clique(name: str, *, of: str, gang: str) -> PodClique:
+    marks = {**labels.owned_by(of), labels.POD_GANG: gang}
+    spec: Manifest = {"replicas": 2, "podSpec": {}}
+    return make.view(PodClique, make.object_manifest(kinds.CLIQUES, name, spec, labels=marks))
+
+
+def pod(
+    name: str,
+    *,
+    gang: str,
+    clique: str = "",
+    node: str = "",
+    status: Manifest | None = None,
+    gone: bool = False,
+) -> ShownPod:
+    marks = {labels.POD_GANG: gang, labels.POD_CLIQUE: clique}
+    manifest = make.object_manifest(kinds.PODS, name, {"nodeName": node}, labels=marks, deleted=gone)
+    return make.view(ShownPod, {**manifest, "status": status or {}})
+
+
+def scheduler_object(name: str, owner: PodGang, *, kind: str = "PodGroup") -> Manifest:
+    return {
+        "apiVersion": "scheduling.example.com/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": owner.namespace, "ownerReferences": [{"uid": owner.uid}]},
+    }
+
+
+Shape = Mapping[str, object]
+
+
+def shape(found: Forest) -> dict[str, Shape | Sequence[str]]:
+    """The names of a forest alone, below one another."""
+    sets: dict[str, Shape | Sequence[str]] = {
+        str(each.key): {
+            **{gang.name: gang_shape(gang) for gang in each.gangs},
+            **{clique.name: clique_shape(clique) for clique in each.cliques},
+        }
+        for each in found.cliquesets
+    }
+    return {**sets, **{str(each.key): gang_shape(each) for each in found.gangs}}
+
+
+def gang_shape(view: GangView) -> Shape:
+    return {
+        **{each.name: [] for each in view.objects},
+        **{each.name: clique_shape(each) for each in view.cliques},
+        **{each.name: [] for each in view.pods},
+    }
+
+
+def clique_shape(view: CliqueView) -> Sequence[str]:
+    return [each.name for each in view.pods]
+
+
+OURS = gang("train-0", of="train")
+
+
+@dataclass(frozen=True)
+class Case:
+    world: World
+    want: Shape
+
+
+CASES = {
+    "nothing": Case(World([]), {}),
+    "a set of which nothing exists yet": Case(World([cliqueset()]), {"default/train": {}}),
+    "a set with everything below it": Case(
+        World(
+            [cliqueset()],
+            [OURS],
+            [clique("train-0-worker", of="train", gang="train-0")],
+            [
+                pod("b", gang="train-0", clique="train-0-worker"),
+                pod("a", gang="train-0", clique="train-0-worker"),
+            ],
+            [scheduler_object("train-0-x", OURS)],
+        ),
+        {"default/train": {"train-0": {"train-0-x": [], "train-0-worker": ["a", "b"]}}},
+    ),
+    "replicas are in the order of their numbers": Case(
+        World([cliqueset(replicas=11)], [gang(f"train-{number}", of="train") for number in (10, 2, 0)]),
+        {"default/train": {"train-0": {}, "train-2": {}, "train-10": {}}},
+    ),
+    "sets come before gangs without a set, each by namespace and name": Case(
+        World(
+            [cliqueset("b"), cliqueset("a"), cliqueset("z", namespace="a")],
+            [gang("solo"), gang("other", namespace="a")],
+        ),
+        {"a/z": {}, "default/a": {}, "default/b": {}, "a/other": {}, "default/solo": {}},
+    ),
+    "a gang that somebody else made, with pods that have no clique": Case(
+        World(
+            [], [gang("solo")], [], [pod("one", gang="solo", clique="solo-worker"), pod("two", gang="solo")]
+        ),
+        {"default/solo": {"one": [], "two": []}},
+    ),
+    "somebody else's gang that carries a set's label by chance": Case(
+        World(
+            [cliqueset()],
+            [make.view(PodGang, make.gang_manifest("guest", {"g": 1}, labels={labels.PART_OF: "train"}))],
+        ),
+        {"default/train": {}, "default/guest": {}},
+    ),
+    "a gang whose set is gone": Case(World([], [OURS]), {"default/train-0": {}}),
+    "a clique whose gang does not exist": Case(
+        World(
+            [cliqueset()],
+            [],
+            [clique("train-0-worker", of="train", gang="train-0")],
+            [pod("a", gang="train-0", clique="train-0-worker")],
+        ),
+        {"default/train": {"train-0-worker": ["a"]}},
+    ),
+    "scheduler objects by kind and name, and none of others": Case(
+        World(
+            [],
+            [gang("solo")],
+            objects=[
+                scheduler_object("b", gang("solo"), kind="Workload"),
+                scheduler_object("c", gang("solo")),
+                scheduler_object("a", gang("solo"), kind="Workload"),
+                scheduler_object("elsewhere", gang("another")),
+            ],
+        ),
+        {"default/solo": {"c": [], "a": [], "b": []}},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_everything_stands_in_its_place(case: Case) -> None:
+    found = shape(forest(case.world, now=NOW))
+    assert found == case.want
+    assert [*found] == [*case.want], "in this order"
+
+
+READY: Manifest = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def test_pods_are_counted_while_they_fill_their_place() -> None:
+    name = "train-0-worker"
+    pods = [
+        pod("a", gang="train-0", clique=name, node="n1", status=READY),
+        pod("b", gang="train-0", clique=name, node="n1"),
+        pod("c", gang="train-0", clique=name),
+        pod("d", gang="train-0", clique=name, node="n1", status=READY, gone=True),
+        pod("e", gang="train-0", clique=name, node="n1", status={"phase": "Failed"}),
+    ]
+    world = World([cliqueset()], [OURS], [clique(name, of="train", gang="train-0")], pods)
+    ((found,),) = [each.gangs for each in forest(world, now=NOW).cliquesets]
+    assert (found.pod_count, found.placed, found.ready, found.minimum) == (5, 2, 1, 2)
+    assert [(each.replicas, each.ready) for each in found.cliques] == [(2, 1)]
+
+
+def test_a_set_counts_its_placed_gangs() -> None:
+    placed: Manifest = {"phase": "Starting", "conditions": [{"type": "Scheduled", "status": "True"}]}
+    gangs = [gang("train-0", of="train", status=placed), gang("train-1", of="train")]
+    (found,) = forest(World([cliqueset(replicas=3)], gangs), now=NOW).cliquesets
+    assert (found.replicas, found.available, found.placed) == (3, 0, 1)
+    assert [(each.replica, each.phase) for each in found.gangs] == [(0, "Starting"), (1, "Pending")]
+
+
+def test_a_gang_without_a_set_is_no_replica() -> None:
+    guest = make.gang_manifest("guest", {"g": 1}, labels={labels.SET_REPLICA_INDEX: "3"})
+    (found,) = forest(World([], [make.view(PodGang, guest)]), now=NOW).gangs
+    assert found.replica is None
+
+
+def test_every_object_has_an_age_where_it_says_when_it_was_made() -> None:
+    world = World([cliqueset()], [OURS], objects=[scheduler_object("x", OURS)])
+    (found,) = forest(world, now=NOW).cliquesets
+    assert found.age == timedelta(hours=1)
+    assert found.gangs[0].age == timedelta(hours=1)
+    assert found.gangs[0].objects[0].age is None
+
+
+def test_a_pod_knows_its_node_as_far_as_nodes_were_looked_at() -> None:
+    node: Manifest = {
+        "metadata": {
+            "name": "n1",
+            "labels": {"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/rack": "r"},
+        },
+        "status": {"capacity": {"nvidia.com/gpu": "8"}},
+    }
+    pods = [pod("a", gang="solo", node="n1"), pod("b", gang="solo", node="n2"), pod("c", gang="solo")]
+    (found,) = forest(World([], [gang("solo")], pods=pods, nodes=[node]), now=NOW).gangs
+    assert [each.node for each in found.pods] == [NodeView("n1", "z", "r", 8), NodeView("n2"), None]
+
+
+def test_a_pod_with_a_stuck_container_is_called_by_what_it_is_stuck_at() -> None:
+    stuck = {"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "again"}}}
+    one = pod("a", gang="solo", node="n1", status={"phase": "Running", "containerStatuses": [stuck]})
+    (found,) = forest(World([], [gang("solo")], pods=[one]), now=NOW).gangs
+    assert [(each.phase, each.active, [*map(str, each.why)]) for each in found.pods] == [
+        ("CrashLoopBackOff", True, ["container main: again"])
+    ]
+
+
+def event(about: str, reason: str, **times: str) -> Manifest:
+    return {
+        "type": "Warning",
+        "reason": reason,
+        "message": f"{reason} happened",
+        "involvedObject": {"uid": about},
+        **times,
+    }
+
+
+def test_one_gang_can_be_described_with_all_its_conditions_events_and_pods() -> None:
+    said = [
+        {"type": "Initialized", "status": "True"},
+        {"type": "Scheduled", "status": "False", "reason": "Unschedulable", "message": "no room"},
+        {"type": "StrayPods", "status": "True", "message": "one: owned by nobody"},
+    ]
+    solo = gang("solo", status={"phase": "Pending", "conditions": said})
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no GPUs"}
+    one = pod("one", gang="solo", status={"phase": "Pending", "conditions": [refused]})
+    events = [
+        event(solo.uid, "Old", lastTimestamp="2026-01-01T00:10:00Z"),
+        event("another", "Elsewhere", lastTimestamp="2026-01-01T00:10:00Z"),
+        event(solo.uid, "New", eventTime="2026-01-01T00:20:00.500000Z"),
+        event(solo.uid, "Timeless"),
+        event(one.uid, "FailedScheduling", lastTimestamp="2026-01-01T00:10:00Z"),
+    ]
+    (found,) = forest(World([], [solo], pods=[one], events=events), now=NOW).gangs
+    assert (found.kind, found.key, found.phase) == ("PodGang", Key("default", "solo"), "Pending")
+    assert [str(each) for each in found.why] == ["not placed: no room"]
+    assert [each.type for each in found.conditions] == ["Initialized", "Scheduled", "StrayPods"]
+    assert [each.reason for each in found.events] == ["New", "Old", "Timeless"]
+    assert found.events[1] == EventView(
+        "Warning", "Old", "Old happened", 1, datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
+    )
+    (placed,) = found.pods
+    assert [str(each) for each in placed.why] == ["not placed: no GPUs"]
+    assert [each.reason for each in placed.events] == ["FailedScheduling"]
+
+
+def test_the_order_in_which_things_were_found_does_not_matter() -> None:
+    world = World(
+        [cliqueset("a"), cliqueset("b")],
+        [gang("a-0", of="a"), gang("b-0", of="b"), gang("solo")],
+        [clique("a-0-worker", of="a", gang="a-0"), clique("a-0-head", of="a", gang="a-0")],
+        [pod("x", gang="a-0", clique="a-0-head"), pod("y", gang="a-0", clique="a-0-head")],
+    )
+    turned = replace(
+        world,
+        cliquesets=world.cliquesets[::-1],
+        gangs=world.gangs[::-1],
+        cliques=world.cliques[::-1],
+        pods=world.pods[::-1],
+    )
+    assert forest(turned, now=NOW) == forest(world, now=NOW)

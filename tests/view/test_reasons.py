@@ -1,0 +1,200 @@
+"""Which reason is shown first for sets, gangs, cliques and pods, and what is only a note."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from grove.api import kinds
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.meta import Manifest
+from grove.testing import make
+from grove.view.model import Reason
+from grove.view.pods import ShownPod, phase_of, reasons_of_pod
+from grove.view.reasons import reasons_of_clique, reasons_of_cliqueset, reasons_of_gang
+
+
+def said(type: str, status: str, message: str = "", reason: str = "Because") -> Manifest:
+    return {"type": type, "status": status, "reason": reason, "message": message}
+
+
+@dataclass(frozen=True)
+class GangCase:
+    phase: str
+    said: list[Manifest]
+    #: With a `~` before those that are only notes.
+    want: list[str] = field(default_factory=list)
+
+
+COMPLETE = said("Initialized", "True")
+PLACED = said("Scheduled", "True")
+NO_ROOM = said("Scheduled", "False", "0/4 nodes are available", "Unschedulable")
+GUARANTEE = said("GangGuarantee", "False", "no gang API")
+LOSS = said("TranslationLoss", "True", "rack approximated")
+
+GANGS = {
+    "a gang that runs has nothing to explain": GangCase("Running", [COMPLETE, PLACED, said("Ready", "True")]),
+    "a gang that runs is not asked for its steps": GangCase(
+        "Running", [said("Initialized", "False", "1 of 2")]
+    ),
+    "nobody has written a status": GangCase("", [], ["waits for its pods: nobody has said why yet"]),
+    "pods are missing": GangCase(
+        "Pending",
+        [said("Initialized", "False", "1 of 2 pods exist"), NO_ROOM],
+        ["waits for its pods: 1 of 2 pods exist"],
+    ),
+    "the scheduler finds no place": GangCase(
+        "Pending",
+        [COMPLETE, NO_ROOM, said("Ready", "False", "0 of 2")],
+        ["not placed: 0/4 nodes are available"],
+    ),
+    "containers start": GangCase(
+        "Starting", [COMPLETE, PLACED, said("Ready", "False", "0 of 2")], ["not ready: 0 of 2"]
+    ),
+    "the scheduler was never told of the gang": GangCase(
+        "Pending",
+        [
+            said("Initialized", "False", "2 of 2 pods exist; install KAI"),
+            said("Scheduled", "False", "install KAI", "PreconditionMissing"),
+        ],
+        ["not handed to its scheduler: install KAI"],
+    ),
+    "what keeps it from running comes before what happened to it": GangCase(
+        "Pending",
+        [said("Unhealthy", "True", "1 of 2 placed"), said("DisruptionTarget", "True"), COMPLETE, NO_ROOM],
+        ["not placed: 0/4 nodes are available", "disrupted", "lost pods: 1 of 2 placed"],
+    ),
+    "notes come last": GangCase(
+        "Pending",
+        [LOSS, GUARANTEE, said("OwnershipConflict", "True", "spec.queue"), COMPLETE, NO_ROOM],
+        [
+            "not placed: 0/4 nodes are available",
+            "somebody else owns a field of its scheduler object: spec.queue",
+            "~no gang guarantee: no gang API",
+            "~cannot be expressed in full: rack approximated",
+        ],
+    ),
+    "a gang that runs has notes all the same": GangCase(
+        "Running", [GUARANTEE], ["~no gang guarantee: no gang API"]
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GANGS.values(), ids=GANGS)
+def test_why_a_gang_does_not_run(case: GangCase) -> None:
+    manifest = make.gang_manifest("train-0", {"train-0-worker": 2})
+    manifest["status"] = {"phase": case.phase, "conditions": case.said}
+    found = reasons_of_gang(make.view(PodGang, manifest))
+    assert [f"{'' if each.blocking else '~'}{each}" for each in found] == case.want
+
+
+def test_a_reason_keeps_the_words_of_its_source_and_is_one_line_as_text() -> None:
+    manifest = make.gang_manifest("train-0", {"train-0-worker": 2})
+    manifest["status"] = {
+        "phase": "Pending",
+        "conditions": [COMPLETE, said("Scheduled", "False", "no\n  room", "Unschedulable")],
+    }
+    (found,) = reasons_of_gang(make.view(PodGang, manifest))
+    assert found == Reason("not placed", "no\n  room", "Scheduled", "Unschedulable")
+    assert str(found) == "not placed: no room"
+
+
+@dataclass(frozen=True)
+class SetCase:
+    said: list[Manifest]
+    observed: int | None = 1
+    want: list[str] = field(default_factory=list)
+
+
+SETS = {
+    "a set that is carried out": SetCase([said("Accepted", "True", "every field is understood")]),
+    "a set that is refused": SetCase([said("Accepted", "False", "no rack")], want=["refused: no rack"]),
+    "that it is refused comes before why": SetCase(
+        [said("TopologyLevelsUnavailable", "True", "rack"), said("Accepted", "False", "no rack")],
+        want=["refused: no rack", "topology: rack"],
+    ),
+    "a set without an operator": SetCase([], None, ["no operator has looked at it yet"]),
+}
+
+
+@pytest.mark.parametrize("case", SETS.values(), ids=SETS)
+def test_why_a_set_is_not_carried_out(case: SetCase) -> None:
+    manifest = make.cliqueset_manifest("train")
+    manifest["status"] = {"observedGeneration": case.observed, "conditions": case.said}
+    assert [str(each) for each in reasons_of_cliqueset(make.view(PodCliqueSet, manifest))] == case.want
+
+
+def test_a_clique_says_what_kept_its_pods_from_being_written() -> None:
+    manifest = make.clique_manifest("train-0-worker", 2)
+    manifest["status"] = {"lastErrors": [{"code": "ERR_FORBIDDEN", "description": "exceeded\nquota"}]}
+    (found,) = reasons_of_clique(make.view(PodClique, manifest))
+    assert str(found) == "ERR_FORBIDDEN: exceeded quota"
+
+
+UNPLACED = said("PodScheduled", "False", "no GPUs", "Unschedulable")
+PULLING: Manifest = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+
+
+@dataclass(frozen=True)
+class PodCase:
+    spec: Manifest
+    status: Manifest
+    phase: str
+    want: list[str] = field(default_factory=list)
+    deleted: bool = False
+
+
+PODS = {
+    "a pod that runs": PodCase(
+        {"nodeName": "n1"}, {"phase": "Running", "conditions": [said("Ready", "True")]}, "Running"
+    ),
+    "a pod that is not ready": PodCase({"nodeName": "n1"}, {"phase": "Running"}, "NotReady"),
+    "a pod that starts": PodCase({"nodeName": "n1"}, {"phase": "Pending"}, "Starting"),
+    "a pod without a status": PodCase({}, {}, "Pending"),
+    "a pod behind a gate has not reached the scheduler": PodCase(
+        {"schedulingGates": [{"name": "g"}]},
+        {"phase": "Pending", "conditions": [said("PodScheduled", "False", "gated", "SchedulingGated")]},
+        "Gated",
+    ),
+    "a pod that finds no node": PodCase(
+        {}, {"phase": "Pending", "conditions": [UNPLACED]}, "Pending", ["not placed: no GPUs"]
+    ),
+    "a container that cannot run": PodCase(
+        {"nodeName": "n1"},
+        {"phase": "Pending", "containerStatuses": [{"name": "main", "state": PULLING}]},
+        "Starting",
+        ["container main: no such image"],
+    ),
+    "an init container comes before the others": PodCase(
+        {"nodeName": "n1"},
+        {
+            "phase": "Pending",
+            "containerStatuses": [{"name": "main", "state": PULLING}],
+            "initContainerStatuses": [{"name": "first", "state": PULLING}],
+        },
+        "Starting",
+        ["container first: no such image"],
+    ),
+    "a pod that goes away needs no reason": PodCase(
+        {"nodeName": "n1"},
+        {"phase": "Running", "containerStatuses": [{"name": "main", "state": PULLING}]},
+        "Terminating",
+        deleted=True,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PODS.values(), ids=PODS)
+def test_where_a_pod_is_and_why_it_does_not_go_on(case: PodCase) -> None:
+    manifest = make.object_manifest(kinds.PODS, "a", case.spec, deleted=case.deleted)
+    manifest["status"] = case.status
+    pod = make.view(ShownPod, manifest)
+    assert (phase_of(pod), [str(each) for each in reasons_of_pod(pod)]) == (case.phase, case.want)
+
+
+def test_a_pod_of_which_the_containers_were_not_read_has_no_reason_of_theirs() -> None:
+    manifest = make.object_manifest(kinds.PODS, "a", {"nodeName": "n1"})
+    manifest["status"] = {"containerStatuses": [{"name": "main", "state": PULLING}]}
+    assert reasons_of_pod(make.view(Pod, manifest)) == ()
