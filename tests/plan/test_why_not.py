@@ -51,6 +51,10 @@ CASES = {
     "that the scheduler was not told is the cause of its own step": Case(
         [COMPLETE, UNTOLD], WhyNot("Scheduled", UNTOLD, UNTOLD)
     ),
+    "what a placed gang's scheduler once could not be told is no cause": Case(
+        [INCOMPLETE, said("Scheduled", "True", conditions.BACKEND_NOT_ENABLED)],
+        WhyNot("Initialized", INCOMPLETE),
+    ),
     "other conditions are no steps": Case([said("Unhealthy", "True"), COMPLETE, PLACED, READY], None),
 }
 

@@ -76,6 +76,19 @@ GANGS = {
             "~cannot be expressed in full: rack approximated",
         ],
     ),
+    "a gang that runs says that its scheduler's objects cannot be kept up": GangCase(
+        "Running",
+        [said("Degraded", "True", "no permission"), GUARANTEE],
+        ["~degraded: no permission", "~no gang guarantee: no gang API"],
+    ),
+    "what the dominant reason says already is not repeated": GangCase(
+        "Pending",
+        [
+            said("Scheduled", "False", "0 of 2 pods placed; install KAI", "PreconditionMissing"),
+            said("Degraded", "True", "install KAI", "PreconditionMissing"),
+        ],
+        ["not handed to its scheduler: 0 of 2 pods placed; install KAI"],
+    ),
     "a gang that runs has notes all the same": GangCase(
         "Running", [GUARANTEE], ["~no gang guarantee: no gang API"]
     ),
@@ -114,6 +127,13 @@ SETS = {
     "that it is refused comes before why": SetCase(
         [said("TopologyLevelsUnavailable", "True", "rack"), said("Accepted", "False", "no rack")],
         want=["refused: no rack", "topology: rack"],
+    ),
+    "a set whose children cannot be written": SetCase(
+        [
+            said("Accepted", "True"),
+            said("Degraded", "True", "Service train-0: belongs to nobody", "NameTaken"),
+        ],
+        want=["degraded: Service train-0: belongs to nobody"],
     ),
     "a set without an operator": SetCase([], None, ["no operator has looked at it yet"]),
 }

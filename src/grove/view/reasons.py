@@ -34,12 +34,15 @@ class _Sign(NamedTuple):
 
 _OF_SETS: Final = (
     _Sign(conditions.ACCEPTED, "False", "refused"),
+    _Sign(conditions.DEGRADED, "True", "degraded"),
     _Sign(conditions.TOPOLOGY_LEVELS_UNAVAILABLE, "True", "topology"),
 )
 _OF_GANGS: Final = (
     _Sign(conditions.OWNERSHIP_CONFLICT, "True", "somebody else owns a field of its scheduler object"),
     _Sign(conditions.DISRUPTION_TARGET, "True", "disrupted"),
     _Sign(conditions.UNHEALTHY, "True", "lost pods"),
+    # What runs goes on running; where it does not run, the step that it waits for says why.
+    _Sign(conditions.DEGRADED, "True", "degraded", blocking=False),
     _Sign(conditions.GANG_GUARANTEE, "False", "no gang guarantee", blocking=False),
     _Sign(conditions.TRANSLATION_LOSS, "True", "cannot be expressed in full", blocking=False),
 )
@@ -57,7 +60,13 @@ def reasons_of_gang(gang: PodGang) -> tuple[Reason, ...]:
     """Why a gang does not run, then what else it has to say; empty when it runs and nothing is amiss."""
     waits = waiting_for(gang)
     others = _signs(gang.status.conditions, _OF_GANGS)
-    return (waits, *others) if waits is not None else tuple(others)
+    if waits is None:
+        return tuple(others)
+    # A failure to write the scheduler's objects is told both by the step that it prevents and as Degraded.
+    return (
+        waits,
+        *(each for each in others if each.source != conditions.DEGRADED or each.message not in waits.message),
+    )
 
 
 def waiting_for(gang: PodGang) -> Reason | None:
