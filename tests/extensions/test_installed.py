@@ -158,7 +158,7 @@ def test_a_broken_namesake_of_a_built_in_does_not_keep_it_from_being_enabled(sit
     install(site, "acme-grove", backend_source("kai"), points={"kai": "acme_grove:Backend"})
     registry = registry_for(load(CONFIGURATION % "kai").scheduler)
     assert [type(each).__module__ for each in registry.enabled if each.name == "kai"] == [
-        "grove.backends.kai"
+        "grove.backends.kai.backend"
     ]
 
 

@@ -76,10 +76,10 @@ BUSY_SECONDS: Final = 30.0
 DEFERRED_SECONDS: Final = 120.0
 #: The operator must be idle for so long before the held statuses are written.
 IDLE_SECONDS: Final = 1.0
-#: A status that keeps changing (a scheduler words its refusal differently each time) is written so often
-#: without delay, and then once in so many seconds. News of `Urgency` SOON or higher is not limited.
-STATUS_BURST: Final = 10
-STATUS_INTERVAL_SECONDS: Final = 15.0
+#: A status of which only the wording changes (a scheduler words its refusal differently at each try) is
+#: written so often without delay, and then once in so many seconds.
+REWORDED_BURST: Final = 5
+REWORDED_SECONDS: Final = 15.0
 #: How often a set that is still getting its children computes its status: that takes time for each replica.
 CREATING_SECONDS: Final = 2.0
 #: So many steps of pods (bound, ready) within so many seconds mean that many pods are being placed.
@@ -162,15 +162,15 @@ class StatusThrottle:
         load.subscribe(self.idle)
         #: Since when there has been something to write.
         self._since: dict[Subject, float] = {}
-        #: For statuses that were written lately: when the last of their recent writes counts no more.
+        #: For statuses that were reworded lately: when the last of those writes counts no more.
         self._spent: dict[Subject, float] = {}
         #: Held until the operator is idle, and how to wake them; and held until pods are no longer placed.
         self._until_idle: dict[Subject, Wakes] = {}
         self._deferred: dict[Subject, Wakes] = {}
         self._timer: asyncio.Handle | None = None
 
-    def wait(self, subject: Subject, barrier: Wakes, urgency: Urgency) -> float:
-        """For how many seconds still this status is held back."""
+    def wait(self, subject: Subject, barrier: Wakes, urgency: Urgency, *, reworded: bool = False) -> float:
+        """For how many seconds still this status is held back; `reworded` if only its messages changed."""
         now, busy = self._clock.monotonic(), self._load.busy
         if self._deferred.pop(subject, None) is not None and urgency is not Urgency.DEFERRED:
             # Only now there is news, and perhaps not yet all of it.
@@ -190,18 +190,19 @@ class StatusThrottle:
             limit = BUSY_SECONDS
         else:
             limit = max(SETTLE_SECONDS, min(SETTLE_SECONDS_MOST, SETTLE_SECONDS_EACH * len(self._since)))
-        limited = 0.0 if urgency is Urgency.SOON else self._limited(subject, now)
+        limited = self._limited(subject, now) if reworded else 0.0
         return max(remaining(since + limit, now), limited)
 
     def _limited(self, subject: Subject, now: float) -> float:
-        """For how many seconds a status waits because it was written too often."""
-        full = now + (STATUS_BURST - 1) * STATUS_INTERVAL_SECONDS
+        """For how many seconds a status waits because it was reworded too often."""
+        full = now + (REWORDED_BURST - 1) * REWORDED_SECONDS
         return remaining(self._spent.get(subject, now), full)
 
-    def written(self, subject: Subject) -> None:
+    def written(self, subject: Subject, *, reworded: bool = False) -> None:
         """The status is written now."""
         now = self._clock.monotonic()
-        self._spent[subject] = max(self._spent.get(subject, now), now) + STATUS_INTERVAL_SECONDS
+        if reworded:
+            self._spent[subject] = max(self._spent.get(subject, now), now) + REWORDED_SECONDS
         self.settled(subject)
 
     def forget(self, subject: Subject) -> None:

@@ -58,10 +58,11 @@ class Reporter:
             return Reported(False, DONE)
         if "conditions" in changed:
             self._keep_times(subject, changed["conditions"], observed.get("conditions") or ())
-        wait = self._throttle.wait(subject, barrier, urgency)
+        reworded = _is_reworded(changed, observed)
+        wait = self._throttle.wait(subject, barrier, urgency, reworded=reworded)
         if wait > 0:
             return Reported(False, After(wait, "the status settles"))
-        self._throttle.written(subject)
+        self._throttle.written(subject, reworded=reworded)
         self._transitions.pop(subject, None)
         version = about.metadata.resource_version
         change = Patch(
@@ -94,3 +95,17 @@ class Reporter:
             self._transitions[subject] = kept
         else:
             self._transitions.pop(subject, None)
+
+
+def _is_reworded(changed: Manifest, observed: Manifest) -> bool:
+    """Whether a status says the same as before in other words: only messages differ."""
+    if not changed.keys() <= {"message", "conditions"}:
+        return False
+    after = {_meaning(each) for each in changed.get("conditions") or ()}
+    return "conditions" not in changed or after == {
+        _meaning(each) for each in observed.get("conditions") or ()
+    }
+
+
+def _meaning(condition: Manifest) -> tuple[object, ...]:
+    return tuple(condition.get(key) for key in ("type", "status", "reason", "observedGeneration"))
