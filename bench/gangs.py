@@ -11,10 +11,11 @@ from grove.backends.base import Context
 from grove.backends.default import DefaultBackend
 from grove.meta import Manifest, Object, Resource, resource
 from grove.plan.changes import present
-from grove.plan.cliques import desired_clique
-from grove.plan.gangs import desired_gang
+from grove.plan.children import Observed
+from grove.plan.children.cliques import Cliques
+from grove.plan.children.gangs import Gangs as GangRows
+from grove.plan.children.services import Services
 from grove.plan.pods import desired_pod, plan_pods
-from grove.plan.satellites import desired_service
 from grove.testing.clusters import NATIVE
 from grove.testing.make import view
 
@@ -28,7 +29,7 @@ class Gangs:
 
     def __init__(self, minor: str, case: Case) -> None:
         self._context = Context(cluster=NATIVE["1.37 composite" if minor == "1.37" else minor])
-        self._set = _stored(PodCliqueSet, cliqueset(case))
+        self._seen = Observed(_stored(PodCliqueSet, cliqueset(case)), backend=_BACKEND.name)
 
     def objects(self, number: int) -> list[tuple[Resource, Manifest]]:
         """What must exist for one gang before its pods."""
@@ -40,7 +41,7 @@ class Gangs:
 
     def service(self, number: int) -> Manifest:
         """The headless service of one gang."""
-        return _ownerless(desired_service(self._set, number))
+        return _ownerless(Services(self._seen).row(number).manifest())
 
     def pods(self, number: int) -> list[Manifest]:
         """The pods of one gang behind the driver's gate, which nobody else opens."""
@@ -53,11 +54,11 @@ class Gangs:
         return [_gated(_ownerless(pod)) for pod in prepared]
 
     def _gang(self, number: int) -> PodGang:
-        return _stored(PodGang, desired_gang(self._set, number, backend=_BACKEND.name))
+        return _stored(PodGang, GangRows(self._seen).row(number).manifest())
 
     def _clique(self, number: int) -> PodClique:
-        (template,) = self._set.standalone_cliques
-        return _stored(PodClique, desired_clique(self._set, number, template))
+        (row,) = Cliques(self._seen).rows(number)
+        return _stored(PodClique, row.manifest())
 
 
 def _stored(type_: type[T], manifest: Manifest) -> T:

@@ -19,8 +19,9 @@ from grove.backends.base import Context, Editing, offers
 from grove.backends.registry import BUILT_INS
 from grove.embedded.machinery.schema import custom_schema
 from grove.meta import Manifest
+from grove.plan.children.gangs import desired_gang
+from grove.plan.children.rows import TemplateRevision
 from grove.plan.edits import differing_fields, has_shape, impossible_edits, shape_of
-from grove.plan.gangs import desired_gang
 from grove.plan.hashing import generation_hash
 from grove.testing import make
 from grove.testing.conformance import BackendConformance
@@ -203,9 +204,9 @@ def _is_stored(new: Manifest, old: Manifest) -> bool:
 
 def _desired(cliqueset: PodCliqueSet) -> Manifest:
     template = cliqueset.template
-    templates = generation_hash(template.cliques, priority_class=template.priority_class_name)
+    hashed = generation_hash(template.cliques, priority_class=template.priority_class_name)
     binding = make.topology_binding(_TOPOLOGY)
-    return desired_gang(cliqueset, 0, backend="", topology=binding, templates=templates)
+    return desired_gang(cliqueset, 0, TemplateRevision(template, hashed), backend="", topology=binding)
 
 
 def _gang(desired: Manifest) -> PodGang:

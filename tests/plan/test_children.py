@@ -14,21 +14,26 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.revision import next_revision
 from grove.api.service import Service
+from grove.controllers.apply import MOST_AT_ONCE, Batch, first_batch
 from grove.meta import Manifest, Object
 from grove.plan.changes import Change, Create, Delete, Patch
-from grove.plan.children import (
-    MOST_AT_ONCE,
-    ChildrenPlan,
-    Observed,
-    Settled,
-    plan_children,
-    planning_children,
-    waiting_edits,
-)
+from grove.plan.children import Observed, Settled, waiting_edits
+from grove.plan.children import plan_children as lazily
 from grove.plan.edits import decided_minima
+from grove.plan.slices import Work, at_once
 from grove.testing import make
 
 ROLES = {"leader": 1, "worker": 2}
+RESOURCES = {"Service": kinds.SERVICES, "PodGang": kinds.GANGS, "PodClique": kinds.CLIQUES}
+
+
+def planning_children(seen: Observed, settled: Settled, *, most: int = MOST_AT_ONCE) -> Work[Batch]:
+    """What one look at the set would write."""
+    return first_batch(lazily(seen, settled), most)
+
+
+def plan_children(seen: Observed, settled: Settled, *, most: int = MOST_AT_ONCE) -> Batch:
+    return at_once(planning_children(seen, settled, most=most))
 
 
 def grown(cliqueset: PodCliqueSet) -> Observed:
@@ -46,27 +51,31 @@ def grown(cliqueset: PodCliqueSet) -> Observed:
 
 
 def observed(cliqueset: PodCliqueSet, found: Mapping[str, Mapping[str, Object]]) -> Observed:
-    return Observed(
-        cliqueset,
-        found["Service"],  # type: ignore[arg-type]
-        found["PodGang"],  # type: ignore[arg-type]
-        found["PodClique"],  # type: ignore[arg-type]
-        backend="default",
-        decided=decided_minima(cliqueset, found["PodClique"]),  # type: ignore[arg-type]
-    )
+    seen = Observed(cliqueset, {RESOURCES[kind]: items for kind, items in found.items()}, backend="default")
+    return replace(seen, decided=decided_minima(cliqueset, seen.cliques))
 
 
 def bare(cliqueset: PodCliqueSet) -> Observed:
-    return Observed(cliqueset, {}, {}, {}, backend="default", decided=decided_minima(cliqueset, {}))
+    return Observed(cliqueset, backend="default", decided=decided_minima(cliqueset, {}))
 
 
-def again(seen: Observed, cliqueset: PodCliqueSet, **facts: object) -> Observed:
-    """The same children but for these facts, for the set as it is since it was edited."""
-    changed = replace(seen, cliqueset=cliqueset, **facts)  # type: ignore[arg-type]
+def again(
+    seen: Observed,
+    cliqueset: PodCliqueSet,
+    *,
+    services: Mapping[str, Service] | None = None,
+    gangs: Mapping[str, PodGang] | None = None,
+    cliques: Mapping[str, PodClique] | None = None,
+    **facts: object,
+) -> Observed:
+    """The same children but for these, for the set as it is since it was edited."""
+    others = {kinds.SERVICES: services, kinds.GANGS: gangs, kinds.CLIQUES: cliques}
+    found = {**seen.children, **{kind: items for kind, items in others.items() if items is not None}}
+    changed = replace(seen, cliqueset=cliqueset, children=found, **facts)  # type: ignore[arg-type]
     return replace(changed, decided=decided_minima(cliqueset, changed.cliques))
 
 
-def written(plan: ChildrenPlan) -> list[str]:
+def written(plan: Batch) -> list[str]:
     return [_told(change) for change in plan.changes]
 
 
@@ -184,7 +193,7 @@ def test_settled_children_are_not_compared_again_until_they_change() -> None:
     seen = grown(make.cliqueset("t", {"w": 1}))
     settled = plan_children(seen, Settled()).settled
     assert {name for found in settled.children.values() for name in found} == {"t-0", "t-0-w"}
-    whole = _whole(seen.services["t-0"])
+    whole = _whole(seen.children[kinds.SERVICES]["t-0"])
     whole["spec"]["selector"] = {"edited": "by hand"}
     sneaked = make.view(Service, whole)
     quiet = again(seen, seen.cliqueset, services={"t-0": sneaked})
@@ -200,7 +209,7 @@ def test_a_status_write_alone_unsettles_nothing_but_an_edited_label_or_spec_does
     whole = _whole(seen.gangs["t-0"])
     whole["metadata"]["generation"] = 1
 
-    def looked_at(settled: Settled, **changes: object) -> ChildrenPlan:
+    def looked_at(settled: Settled, **changes: object) -> Batch:
         manifest = {**whole, "metadata": {**whole["metadata"], **changes}}
         # What a comparison would find at once; so whoever does not find it has not compared.
         manifest["spec"] = (
@@ -221,7 +230,7 @@ def test_what_is_missing_is_created_in_order_and_what_is_too_much_goes_gangs_fir
     two = make.cliqueset("t", {"w": 1}, replicas=2, generation=2)
     gone = {"t-0", "t-1", "t-0-w", "t-1-w"}
     found: tuple[Mapping[str, Object], ...] = (
-        grown_to_three.services,
+        grown_to_three.children[kinds.SERVICES],
         grown_to_three.gangs,
         grown_to_three.cliques,
     )
@@ -398,7 +407,7 @@ def test_a_gang_with_pods_on_nodes_goes_on_saying_from_which_templates_they_were
         if isinstance(change, Create) and change.manifest["kind"] == "PodGang"
     )
     gang = make.view(PodGang, {**made, "metadata": {**made["metadata"], "uid": "u"}})
-    now = replace(grown(seen.cliqueset), gangs={"t-0": gang}, templates="second")
+    now = again(grown(seen.cliqueset), seen.cliqueset, gangs={"t-0": gang}, templates="second")
     assert patches(replace(now, placed={"t-0": frozenset()})) == {}
     assert patches(now) == {"t-0": {"metadata": {"annotations": {labels.GENERATION_HASH: "second"}}}}
 
@@ -467,7 +476,7 @@ def test_labels_and_annotations_of_others_stay_on_every_child(case: tuple[str, s
     field, key, value = case
     seen = grown(make.cliqueset("t", [make.template("w", labels={"role": "w"})], labels={"env": "prod"}))
     found = {
-        "Service": {"t-0": _marked(Service, seen.services["t-0"], field, key, value)},
+        "Service": {"t-0": _marked(Service, seen.children[kinds.SERVICES]["t-0"], field, key, value)},
         "PodGang": {"t-0": _marked(PodGang, seen.gangs["t-0"], field, key, value)},
         "PodClique": {"t-0-w": _marked(PodClique, seen.cliques["t-0-w"], field, key, value)},
     }
@@ -485,7 +494,8 @@ def test_a_key_of_grove_that_nobody_wants_any_more_is_removed() -> None:
     stale = _marked(PodGang, seen.gangs["t-0"], "annotations", labels.EXTERNAL_BACKEND, "true")
     plan = plan_children(
         observed(
-            seen.cliqueset, {"Service": seen.services, "PodGang": {"t-0": stale}, "PodClique": seen.cliques}
+            seen.cliqueset,
+            {"Service": seen.children[kinds.SERVICES], "PodGang": {"t-0": stale}, "PodClique": seen.cliques},
         ),
         Settled(),
     )
@@ -498,7 +508,7 @@ def test_a_label_that_disappears_from_a_role_disappears_from_its_clique() -> Non
     seen = grown(make.cliqueset("t", [make.template("w", labels={"tier": "gpu"})]))
     marked = {"t-0-w": _marked(PodClique, seen.cliques["t-0-w"], "labels", "theirs", "x")}
     plain = make.cliqueset("t", [make.template("w")])
-    found = {"Service": seen.services, "PodGang": seen.gangs, "PodClique": marked}
+    found = {"Service": seen.children[kinds.SERVICES], "PodGang": seen.gangs, "PodClique": marked}
     (patch,) = plan_children(observed(plain, found), Settled()).changes
     assert isinstance(patch, Patch)
     assert patch.patch["metadata"]["labels"]["tier"] is None
@@ -542,7 +552,7 @@ def grown_whole(cliqueset: PodCliqueSet) -> Observed:
             return seen
 
 
-def carry_out(plan: ChildrenPlan, found: dict[str, dict[str, Object]]) -> None:
+def carry_out(plan: Batch, found: dict[str, dict[str, Object]]) -> None:
     """Do to the children what the plan says."""
     types: dict[str, type[Object]] = {"Service": Service, "PodGang": PodGang, "PodClique": PodClique}
     for change in plan.changes:
@@ -587,7 +597,8 @@ def test_however_children_are_lost_edited_and_left_over_all_looks_together_put_t
         plan = plan_children(observed(cliqueset, found), settled, most=4)
         carry_out(plan, found)
         settled = plan.settled
-    assert (plan.changes, plan.more, settled.whole) == ((), False, replicas)
+    assert (plan.changes, plan.more) == ((), False)
+    assert (settled.reached, settled.incomplete) == (replicas, frozenset())
     want = {change.manifest["metadata"]["name"] for change in _creates(cliqueset)}
     assert {name for children in found.values() for name in children} == want
     assert not any(labels.POD_INDEX in each.labels for some in found.values() for each in some.values())

@@ -13,6 +13,8 @@ from grove.api.gang import PodGang
 from grove.api.revision import next_revision
 from grove.backends.base import Edit
 from grove.meta import Manifest
+from grove.plan.children.gangs import desired_gang
+from grove.plan.children.rows import TemplateRevision
 from grove.plan.edits import (
     MINIMUM,
     PRIORITY,
@@ -24,7 +26,6 @@ from grove.plan.edits import (
     is_as_placed,
     pending_sentence,
 )
-from grove.plan.gangs import desired_gang
 from grove.testing import make
 
 RACK, ZONE = "example.com/rack", "topology.kubernetes.io/zone"
@@ -161,7 +162,8 @@ def wanted_gang(
         template["topologyConstraint"] = {"topologyName": "new", "pack": pack}
     cliqueset = make.cliqueset("t", [make.template("leader"), worker], template=template)
     binding = make.topology_binding("new")
-    return desired_gang(cliqueset, 0, backend="default", topology=binding, minima=minima)
+    revision = TemplateRevision(cliqueset.template)
+    return desired_gang(cliqueset, 0, revision, backend="default", topology=binding, minima=minima)
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from tests.plan.test_children import grown
+from tests.plan.test_children import grown, plan_children
 
 from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.meta import Manifest
 from grove.plan.changes import Patch
-from grove.plan.children import Observed, Settled, plan_children
+from grove.plan.children import Observed, Settled
 from grove.plan.moves import leaves, pending_sentence, stays, stranded
 from grove.testing import make
 

@@ -19,8 +19,9 @@ from grove.backends.base import Backend, Context
 from grove.errors import ApiError, BadRequest, FieldError, Forbidden, Invalid
 from grove.meta import Manifest
 from grove.plan.changes import without_absent
-from grove.plan.cliques import desired_clique
-from grove.plan.gangs import desired_gang
+from grove.plan.children import Observed
+from grove.plan.children.cliques import Cliques
+from grove.plan.children.gangs import Gangs
 from grove.plan.pods import NewPod, desired_pod
 
 _ENVIRONMENT: Final = re.compile(r"spec\.(containers|initContainers)\[(\d+)\]\.env\[(\d+)\](.*)")
@@ -91,8 +92,9 @@ def trial_of(
 ) -> Trial:
     """The first pod of a role, as the operator would create it but for its owner, who does not exist yet."""
     template = cliqueset.template.cliques[index]
-    clique = decode(without_absent(desired_clique(cliqueset, 0, template)), PodClique)
-    gang = decode(without_absent(desired_gang(cliqueset, 0, backend=backend.name, topology=binding)), PodGang)
+    seen = Observed(cliqueset, backend=backend.name, topology=binding)
+    clique = decode(without_absent(Cliques(seen).row(0, template).manifest()), PodClique)
+    gang = decode(without_absent(Gangs(seen).row(0).manifest()), PodGang)
     # No other object has the set's UID in its name: the trial never meets a pod that exists.
     new = NewPod(0, f"{clique.name}-{cliqueset.uid[:8] or 'trial'}")
     pod = desired_pod(clique, new, next_revision(gang))

@@ -170,6 +170,12 @@ class PodCliqueSetTemplate(View):
         says("Roles that are scaled together.", max_items=MAX_GROUPS, list_type="map", map_keys=["name"]),
     ] = ()
 
+    @property
+    def standalone_cliques(self) -> tuple[PodCliqueTemplate, ...]:
+        """The roles that no scaling group contains, in template order."""
+        grouped = {name for group in self.pod_clique_scaling_groups for name in group.clique_names}
+        return tuple(clique for clique in self.cliques if clique.name not in grouped)
+
 
 class UpdateStrategy(View):
     """How a changed template reaches the pods."""
@@ -266,5 +272,4 @@ class PodCliqueSet(Object):
     @property
     def standalone_cliques(self) -> tuple[PodCliqueTemplate, ...]:
         """The roles that no scaling group contains, in template order."""
-        grouped = {name for group in self.template.pod_clique_scaling_groups for name in group.clique_names}
-        return tuple(clique for clique in self.template.cliques if clique.name not in grouped)
+        return self.template.standalone_cliques

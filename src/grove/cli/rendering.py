@@ -6,7 +6,6 @@ schedulers' objects) are therefore stable from one rendering to the next, but ar
 """
 
 import copy
-import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +31,6 @@ from grove.backends.sample import merged, sample_of, serving
 from grove.errors import FieldError, InvalidInput, Unsupported, Waiting
 from grove.extensions import installed
 from grove.meta import Manifest, Object
-from grove.plan.changes import Create
 from grove.plan.children import Observed, Settled, plan_children
 from grove.plan.edits import decided_minima
 from grove.plan.gangs import references, referencing_podgroups
@@ -188,9 +186,7 @@ def render_set(judged: Judged) -> Rendering:
     template = cliqueset.template
     hashed = generation_hash(template.cliques, priority_class=template.priority_class_name)
     decided = decided_minima(cliqueset, {})
-    children = _children(
-        Observed(cliqueset, {}, {}, {}, topology, backend.name, decided=decided, templates=hashed)
-    )
+    children = _children(Observed(cliqueset, {}, topology, backend.name, decided=decided, templates=hashed))
     gangs = {
         each["metadata"]["name"]: _view(each, PodGang)
         for each in children
@@ -217,8 +213,8 @@ def render_set(judged: Judged) -> Rendering:
 
 def _children(observed: Observed) -> list[Manifest]:
     """All children of a set, however many they are."""
-    plan = plan_children(observed, Settled(), most=sys.maxsize)
-    return [_named(change.manifest) for change in plan.changes if isinstance(change, Create)]
+    creations = plan_children(observed, Settled()).creations()
+    return [_named(change.manifest) for change in creations if change is not None]
 
 
 def _pods(

@@ -30,6 +30,8 @@ from grove.errors import (
 from grove.kube.client import Client, Written
 from grove.meta import Key, Object, Resource, manifest_key
 from grove.plan.changes import Apply, Change, Create, Delete, JsonPatch, Patch
+from grove.plan.children import Plan, Settled
+from grove.plan.slices import Work, first
 from grove.runtime.slots import Slots
 from grove.words import counted
 
@@ -37,6 +39,9 @@ from grove.words import counted
 IN_FLIGHT = 64
 #: However many namespaces write at once, each may have so many writes under way if there is room.
 LEAST_SHARE = 8
+#: How many children are created in one go, and as many repaired and removed: a batch is held in memory until
+#: it is written.
+MOST_AT_ONCE = 300
 
 #: The version of no object, since a store counts on before it has any. An apply that names it creates its
 #: object or is refused: a server compares versions only with what is there.
@@ -62,6 +67,25 @@ class OwnershipConflict(GroveError):
     """Another controller insists on a field of an object that we apply."""
 
     code = "ERR_OWNERSHIP_CONFLICT"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Changes that are carried out together, and what is in order besides."""
+
+    changes: tuple[Change, ...]
+    settled: Settled
+    #: Whether the plan has more; the next look takes it.
+    more: bool = False
+
+
+def first_batch(plan: Plan, most: int = MOST_AT_ONCE) -> Work[Batch]:
+    """The first changes of a plan: at most so many creations, then repairs, then removals."""
+    created, more_to_create = yield from first(plan.creations(), most)
+    repaired, more_to_repair = yield from first(plan.repairs(), most)
+    removed, more_to_remove = yield from first(plan.removals(), most)
+    more = more_to_create or more_to_repair or more_to_remove
+    return Batch((*created, *repaired, *removed), plan.settled, more)
 
 
 class Remembers(Protocol):

@@ -6,20 +6,47 @@ gang is placed anew, so that a pod that is lost meanwhile belongs to the same ga
 again.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from grove.api import labels, names
+from grove.api import conditions, labels, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup
 from grove.api.revision import revision_with
 from grove.errors import FieldError
 from grove.meta import Manifest
+from grove.plan.moves import PodsOf, backend_of
 
 MINIMUM: Final = "minimum"
 PRIORITY: Final = "priority"
 TOPOLOGY: Final = "topology"
+
+
+def is_placed(gang: PodGang, pods_of: PodsOf) -> bool:
+    """Whether pods of a gang are on nodes; of one that says so the pods are not counted again."""
+    told = {each.type for each in gang.status.conditions if each.is_true}
+    if conditions.SCHEDULED in told or conditions.INITIALIZED not in told:
+        return conditions.SCHEDULED in told
+    return any(pod.active and pod.bound and labels.POD_CLIQUE in pod.labels for pod in pods_of(gang))
+
+
+def placed_gangs(
+    gangs: Mapping[str, PodGang], pods_of: PodsOf, editable: Callable[[PodGang], Collection[str]]
+) -> dict[str, frozenset[str]]:
+    """The gangs that have pods on nodes, and which edits their schedulers can be told of.
+
+    `editable` is asked for one gang of each backend.
+    """
+    found: dict[str, frozenset[str]] = {}
+    known: dict[str, frozenset[str]] = {}
+    for name, gang in gangs.items():
+        if is_placed(gang, pods_of):
+            backend = backend_of(gang)
+            if backend not in known:
+                known[backend] = frozenset(editable(gang))
+            found[name] = known[backend]
+    return found
 
 
 def decided_minima(cliqueset: PodCliqueSet, cliques: Mapping[str, PodClique]) -> dict[str, int]:

@@ -12,9 +12,6 @@ import msgspec
 from grove.api import labels
 from grove.meta import Manifest, Object, View
 
-#: Ours, but kept by the gang controller while the gang lives.
-_KEPT: Final = frozenset({labels.INCARNATION})
-
 
 class _Record(View):
     labels: tuple[str, ...] = ()
@@ -33,11 +30,8 @@ def record(of_labels: Collection[str], of_annotations: Collection[str]) -> dict[
     return {labels.MIRRORED: text}
 
 
-def outdated(desired: Manifest, observed: Object, *, moved: bool) -> dict[str, dict[str, None]]:
-    """The keys of ours that a child has and no longer should: a null for each, by field.
-
-    `moved` says that its gang has got another backend: the attempts that were counted for the old one go.
-    """
+def outdated(desired: Manifest, observed: Object) -> dict[str, dict[str, None]]:
+    """The keys of ours that a child has and no longer should: a null for each, by field."""
     recorded = _recorded(observed)
     gone: dict[str, dict[str, None]] = {}
     for field, known in (("labels", recorded.labels), ("annotations", recorded.annotations)):
@@ -45,7 +39,7 @@ def outdated(desired: Manifest, observed: Object, *, moved: bool) -> dict[str, d
         gone[field] = {
             key: None
             for key in getattr(observed, field)
-            if key not in wanted and (key in known or _is_ours(key)) and (moved or key not in _KEPT)
+            if key not in wanted and (key in known or _is_ours(key))
         }
     return gone
 

@@ -6,11 +6,15 @@ it run, it stays with the scheduler that placed them, which also places the repl
 of them is left.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from grove.api import labels
+from grove.api import kinds, labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
+from grove.plan.changes import Change, Patch
+
+#: The pods of a gang, looked up only where they matter.
+PodsOf = Callable[[PodGang], Iterable[Pod]]
 
 
 def backend_of(gang: PodGang) -> str:
@@ -32,6 +36,31 @@ def leaves(gang: PodGang, pods: Iterable[Pod], wanted: str) -> list[Pod] | None:
 def stays(gang: PodGang, pods: Iterable[Pod], wanted: str) -> bool:
     """Whether a gang that should go to another backend must wait for its pods to go."""
     return backend_of(gang) not in ("", wanted) and any(pod.active and pod.bound for pod in pods)
+
+
+def held_back(gangs: Mapping[str, PodGang], pods_of: PodsOf, wanted: str) -> dict[str, str]:
+    """The gangs that cannot move to the wanted backend yet, by name, and the backend that they stay with."""
+    return {
+        name: backend_of(gang)
+        for name, gang in gangs.items()
+        if backend_of(gang) not in ("", wanted) and any(pod.active for pod in pods_of(gang))
+    }
+
+
+def any_leaves(gangs: Iterable[PodGang], pods_of: PodsOf, wanted: str) -> bool:
+    """Whether a gang waits only for its unplaced pods to go; nobody need tell us of the last one."""
+    return any(backend_of(gang) != wanted and leaves(gang, pods_of(gang), wanted) for gang in gangs)
+
+
+def moved(gangs: Mapping[str, PodGang], changes: Iterable[Change]) -> list[PodGang]:
+    """The gangs that these changes gave to another backend, as they were before."""
+    return [
+        gangs[change.key.name]
+        for change in changes
+        if isinstance(change, Patch)
+        and change.resource == kinds.GANGS
+        and labels.SCHEDULER_BACKEND in (change.patch.get("metadata") or {}).get("labels", {})
+    ]
 
 
 def stranded(pods: Sequence[Pod], ours: Callable[[str], bool], foreign_gates: Collection[str]) -> set[str]:

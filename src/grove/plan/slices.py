@@ -5,13 +5,15 @@ whether others get their turn there (the operator) or not (a preview, a test). H
 pauses is counted in steps, not in seconds: the core knows no clock.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Final, TypeVar
 
 T = TypeVar("T")
 
 #: A computation that pauses now and then and ends with a result.
 Work = Generator[None, None, T]
+#: A lazy sequence that pauses: None is a pause and no item.
+Stream = Iterator[T | None]
 
 #: A step that looks something up; and one that builds or compares a whole object.
 LOOKUP: Final = 1
@@ -45,3 +47,16 @@ def at_once(work: Work[T]) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
+
+
+def first(stream: Stream[T], most: int) -> Work[tuple[list[T], bool]]:
+    """The first items of a stream, at most so many, and whether there are more; the rest is not computed."""
+    items: list[T] = []
+    for item in stream:
+        if item is None:
+            yield
+        elif len(items) == most:
+            return items, True
+        else:
+            items.append(item)
+    return items, False

@@ -1,0 +1,101 @@
+"""What is known of a set when its children are planned. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, cast
+
+from grove.api import kinds, names
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang
+from grove.api.topology import ClusterTopologyBinding
+from grove.meta import Manifest, Object, Resource
+from grove.plan.children.engine import Children
+from grove.plan.children.rows import Child, Owner, TemplateRevision
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A set, the children of it that exist, and what was decided about them."""
+
+    cliqueset: PodCliqueSet
+    children: Children = field(default_factory=dict)
+    topology: ClusterTopologyBinding | None = None
+    backend: str = ""
+    #: The gangs that stay with another backend for now, and with which: see `plan.moves`.
+    held: Mapping[str, str] = field(default_factory=dict)
+    #: The backends that a process of their own acts for.
+    external: frozenset[str] = frozenset()
+    #: The gangs that have pods on nodes, and what their schedulers can be told of an edit: see `plan.edits`.
+    placed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    #: Names that children of an earlier set still have; ours come when those are gone.
+    taken: Mapping[Resource, frozenset[str]] = field(default_factory=dict)
+    #: By role whose template has no minimum, the one that was decided when its first clique was made.
+    decided: Mapping[str, int] = field(default_factory=dict)
+    #: The revision of the pods of a placed gang; asked for only where an edit may have to wait.
+    revision: Callable[[str], str] = lambda name: ""
+    #: The hash of all pod templates of the set.
+    templates: str = ""
+
+    @property
+    def gangs(self) -> Mapping[str, PodGang]:
+        return cast(Mapping[str, PodGang], self.children.get(kinds.GANGS, {}))
+
+    @property
+    def cliques(self) -> Mapping[str, PodClique]:
+        return cast(Mapping[str, PodClique], self.children.get(kinds.CLIQUES, {}))
+
+    def built_from(self, replica: int) -> TemplateRevision:
+        """What the children of a replica are built from: in every replica the set's present template."""
+        return self._present
+
+    @cached_property
+    def _present(self) -> TemplateRevision:
+        return TemplateRevision(self.cliqueset.template, self.templates)
+
+    def replica_in(self, name: str) -> int | None:
+        """The replica that a child's name begins with, if the set has that replica."""
+        replica = names.set_replica(self.cliqueset.name, name)
+        return replica if replica is not None and replica < self.cliqueset.spec.replicas else None
+
+    def row(
+        self,
+        resource: Resource,
+        name: str,
+        replica: int,
+        build: Callable[[Child], Manifest],
+        mend: Callable[[Manifest, Object], Manifest],
+    ) -> Child:
+        """A row as most kinds have it: owned by the set, built from what its replica is built from."""
+        owner = Owner(kinds.CLIQUESETS, self.cliqueset)
+        return Child(resource, name, replica, owner, self.built_from(replica), build, mend)
+
+
+class Sorted(NamedTuple):
+    """Objects that name a set as theirs: its children, and the names that children of an earlier set have."""
+
+    children: Children
+    taken: Mapping[Resource, frozenset[str]]
+
+
+def sort_children(cliqueset: PodCliqueSet, found: Mapping[Resource, Iterable[Object]]) -> Sorted:
+    """Whose the found objects are: decided by the UIDs of their owners; one without an owner is the set's.
+
+    Owners may be children themselves; their kinds come first in `found`.
+    """
+    holders: dict[str, Mapping[str, Object]] = {kinds.CLIQUESETS.kind: {cliqueset.name: cliqueset}}
+    children: dict[Resource, Mapping[str, Object]] = {}
+    taken: dict[Resource, frozenset[str]] = {}
+    for resource, items in found.items():
+        ours, earlier = {}, set()
+        for item in items:
+            owner = item.owner
+            holder = holders.get(owner.kind, {}).get(owner.name) if owner is not None else cliqueset
+            if owner is None or (holder is not None and holder.uid == owner.uid):
+                ours[item.name] = item
+            elif holder is not None:
+                earlier.add(item.name)
+        children[resource] = holders[resource.kind] = ours
+        taken[resource] = frozenset(earlier)
+    return Sorted(children, taken)

@@ -1,0 +1,39 @@
+"""Every kind of children that a set has. Pure."""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from grove.meta import Object, Resource
+from grove.plan.children.cliques import Cliques
+from grove.plan.children.engine import Plan, Settled, Tree
+from grove.plan.children.gangs import Gangs
+from grove.plan.children.observed import Observed
+from grove.plan.children.rows import Source
+from grove.plan.children.services import Services
+
+
+class Kind(Protocol):
+    """A kind of children: how it is read, and its source of rows once a set is observed."""
+
+    @property
+    def resource(self) -> Resource: ...
+
+    @property
+    def view(self) -> type[Object]: ...
+
+    @property
+    def removal(self) -> int: ...
+
+    def __call__(self, seen: Observed, /) -> Source: ...
+
+
+#: In the order in which the children of a replica are created; owners come before what they own.
+KINDS: Final[tuple[Kind, ...]] = (Services, Gangs, Cliques)
+
+
+def plan_children(seen: Observed, settled: Settled, kinds: Sequence[Kind] = KINDS) -> Plan:
+    """What to create, repair and remove so that the set has exactly its children."""
+    sources = [kind(seen) for kind in kinds]
+    return Plan(
+        Tree(seen.cliqueset, seen.cliqueset.spec.replicas, sources, seen.children, seen.taken), settled
+    )

@@ -1,0 +1,85 @@
+"""The children of a set as data: a row for each child that should exist, and where rows come from. Pure.
+
+A kind of children is one `Source`. It makes rows by replica, so that nothing is computed for replicas that
+nobody has asked for yet, and it finds the row that an existing child belongs to by the child's name. To add a
+kind, write a source and list it in `children.registry`: engine and controller know none of them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+from grove.api.cliqueset import PodCliqueSetTemplate, PodCliqueTemplate
+from grove.meta import Manifest, Object, Resource, owner_reference
+
+
+@dataclass(frozen=True)
+class TemplateRevision:
+    """One state of a set's template, and the hash of its pod templates."""
+
+    template: PodCliqueSetTemplate
+    hash: str = ""
+
+    @cached_property
+    def roles(self) -> Mapping[str, PodCliqueTemplate]:
+        """The roles that no scaling group contains, by name, in template order."""
+        return {role.name: role for role in self.template.standalone_cliques}
+
+
+class Owner(NamedTuple):
+    """Who owns a child: the set, or another child of it."""
+
+    resource: Resource
+    item: Object
+
+    def reference(self) -> Manifest:
+        """The controlling owner reference."""
+        return owner_reference(self.item, self.resource.gvk)
+
+
+class Child(NamedTuple):
+    """One child that should exist."""
+
+    resource: Resource
+    name: str
+    #: Children are created replica by replica; what a set has only once is created with replica 0.
+    replica: int
+    owner: Owner
+    #: What it is built from.
+    revision: TemplateRevision
+    #: The manifest, without its owner.
+    build: "Callable[[Child], Manifest]"
+    #: The manifest that a living child is held against: without what others decide about it.
+    mend: Callable[[Manifest, Object], Manifest]
+
+    def manifest(self) -> Manifest:
+        """The child as it should be created."""
+        manifest = self.build(self)
+        manifest["metadata"]["ownerReferences"] = [self.owner.reference()]
+        return manifest
+
+
+class Source(Protocol):
+    """One kind of children."""
+
+    @property
+    def resource(self) -> Resource: ...
+
+    @property
+    def removal(self) -> int:
+        """Kinds with a lower number are repaired and removed first."""
+
+    def depends_on(self) -> object:
+        """Whatever the rows depend on besides the set itself, as a value that can be compared."""
+
+    def rows(self, replica: int) -> Iterator[Child]:
+        """The children of one replica, in the order in which they are created."""
+
+    def find(self, name: str) -> Child | None:
+        """The row of the child with this name; None if the set should have no such child."""
+
+
+def all_ours(desired: Manifest, living: Object) -> Manifest:
+    """For kinds of which nobody else decides anything: a living child must be as it is desired."""
+    return desired
