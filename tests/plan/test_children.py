@@ -17,7 +17,7 @@ from grove.api.service import Service
 from grove.controllers.apply import MOST_AT_ONCE, Batch, first_batch
 from grove.meta import Manifest, Object
 from grove.plan.changes import Change, Create, Delete, Patch
-from grove.plan.children import Observed, Settled, waiting_edits
+from grove.plan.children import Observed, Settled, edit_pending, sort_children, waiting_edits
 from grove.plan.children import plan_children as lazily
 from grove.plan.edits import decided_minima
 from grove.plan.slices import Work, at_once
@@ -444,6 +444,21 @@ def test_a_child_of_an_earlier_set_of_the_name_is_waited_for() -> None:
     ]
 
 
+def test_whose_a_child_is_its_owner_says_and_not_its_name() -> None:
+    cliqueset = make.cliqueset("t", {"w": 1}, uid="ours")
+    earlier = make.cliqueset("t", {"w": 1}, uid="an earlier one")
+    other = make.cliqueset("other", {"w": 1}, uid="another")
+    made = {
+        "mine": make.gang("mine", {}, owner=(cliqueset, kinds.CLIQUESETS)),
+        "nobodys": make.gang("nobodys", {}),
+        "theirs": make.gang("theirs", {}, owner=(other, kinds.CLIQUESETS)),
+        "old": make.gang("old", {}, owner=(earlier, kinds.CLIQUESETS)),
+    }
+    children, taken = sort_children(cliqueset, {kinds.SERVICES: (), kinds.GANGS: made.values()})
+    assert (set(children[kinds.GANGS]), taken[kinds.GANGS]) == ({"mine", "nobodys"}, frozenset({"old"}))
+    assert (dict(children[kinds.SERVICES]), taken[kinds.SERVICES]) == ({}, frozenset())
+
+
 def test_the_fields_that_wait_are_told_by_gang() -> None:
     before = grown(make.cliqueset("t", roles(3, minimum=1), replicas=2))
     edited = make.cliqueset(
@@ -454,6 +469,18 @@ def test_the_fields_that_wait_are_told_by_gang() -> None:
         "t-0": ["spec.template.priorityClassName", "spec.template.cliques[0].spec.minAvailable"]
     }
     assert waiting_edits(again(before, edited)) == {}, "nothing is on nodes: everything takes effect at once"
+
+
+def test_an_edit_that_waits_is_a_condition_of_the_set_that_names_fields_and_gang() -> None:
+    before = grown(make.cliqueset("t", roles(3, minimum=1)))
+    edited = again(before, make.cliqueset("t", roles(3, minimum=2), generation=2))
+    pending = edit_pending(replace(edited, placed={"t-0": frozenset()}))
+    assert pending is not None
+    assert (pending.type, pending.status, pending.reason) == ("EditPending", "True", "PodsStillPlaced")
+    assert pending.message.startswith(
+        "spec.template.cliques[0].spec.minAvailable: edited while pods of gang t-0"
+    )
+    assert edit_pending(edited) is None
 
 
 def test_nothing_waits_for_a_gang_that_goes() -> None:

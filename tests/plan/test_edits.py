@@ -10,6 +10,7 @@ from grove.api import labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
+from grove.api.pod import Pod
 from grove.api.revision import next_revision
 from grove.backends.base import Edit
 from grove.meta import Manifest
@@ -24,7 +25,9 @@ from grove.plan.edits import (
     held_edits,
     impossible_edits,
     is_as_placed,
+    is_placed,
     pending_sentence,
+    placed_gangs,
 )
 from grove.testing import make
 
@@ -399,3 +402,47 @@ def test_what_waits_for_several_gangs_is_said_once() -> None:
         "spec.template.priorityClassName, spec.template.topologyConstraint: edited while pods of gang t-1 and 2 more "
         "are on nodes, "
     )
+
+
+def gang_of(name: str, *told: str, backend: str = "kai") -> PodGang:
+    """A gang of which these conditions are true."""
+    manifest = make.gang_manifest(name, {f"{name}-w": 1}, labels={labels.SCHEDULER_BACKEND: backend})
+    manifest["status"] = {"conditions": [{"type": each, "status": "True"} for each in told]}
+    return make.view(PodGang, manifest)
+
+
+ON_NODE, GATED = make.pod("t-0-w", 0, node="n1"), make.pod("t-0-w", 1, gates=["grove.io/podgang"])
+PLACED: dict[str, tuple[tuple[str, ...], list[Pod], bool]] = {
+    "one that says so": (("Initialized", "Scheduled"), [], True),
+    "one whose gates are closed": ((), [ON_NODE], False),
+    "one of which a pod is on a node already": (("Initialized",), [GATED, ON_NODE], True),
+    "one whose pods wait": (("Initialized",), [GATED], False),
+    "one whose last placed pod has ended": (
+        ("Initialized",),
+        [make.pod("t-0-w", node="n", phase="Failed")],
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("told", "pods", "want"), PLACED.values(), ids=PLACED)
+def test_which_gangs_are_placed(told: tuple[str, ...], pods: list[Pod], want: bool) -> None:
+    assert is_placed(gang_of("t-0", *told), lambda gang: pods) == want
+
+
+def test_of_each_backend_it_is_asked_once_what_placed_gangs_can_be_told() -> None:
+    gangs = {
+        "t-0": gang_of("t-0", "Scheduled"),
+        "t-1": gang_of("t-1", "Scheduled"),
+        "t-2": gang_of("t-2", "Scheduled", backend="volcano"),
+        "t-3": gang_of("t-3"),
+    }
+    asked: list[str] = []
+
+    def editable(gang: PodGang) -> Collection[str]:
+        asked.append(gang.name)
+        return {MINIMUM} if gang.labels[labels.SCHEDULER_BACKEND] == "kai" else ()
+
+    kai, volcano = frozenset({MINIMUM}), frozenset[str]()
+    assert placed_gangs(gangs, lambda gang: (), editable) == {"t-0": kai, "t-1": kai, "t-2": volcano}
+    assert asked == ["t-0", "t-2"]

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from tests.plan.test_children import grown, plan_children
 
-from grove.api import labels
+from grove.api import kinds, labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.meta import Manifest
-from grove.plan.changes import Patch
+from grove.meta import Key, Manifest
+from grove.plan.changes import Change, Delete, Patch
 from grove.plan.children import Observed, Settled
-from grove.plan.moves import leaves, pending_sentence, stays, stranded
+from grove.plan.moves import any_leaves, held_back, leaves, moved, pending_sentence, stays, stranded
 from grove.testing import make
 
 GANG = make.gang("train-0", {"train-0-worker": 2}, labels={labels.SCHEDULER_BACKEND: "kai"})
@@ -46,6 +46,42 @@ def test_who_moves(case: Case) -> None:
     assert stays(GANG, case.pods, case.wanted) == case.stays
     going = leaves(GANG, case.pods, case.wanted)
     assert (None if going is None else [each.name for each in going]) == case.leaves
+
+
+HELD = {
+    "no pods at all": ([], {}),
+    "pods that wait": ([WAITING, GATED], {"train-0": "kai"}),
+    "one that is placed": ([PLACED], {"train-0": "kai"}),
+    "one that goes": ([pod(0, node="n1", deleted=True)], {}),
+}
+
+
+@pytest.mark.parametrize(("pods", "held"), HELD.values(), ids=HELD)
+def test_a_gang_stays_with_its_backend_while_it_has_pods(pods: list[Pod], held: dict[str, str]) -> None:
+    gangs = {"train-0": GANG, "train-1": make.gang("train-1", {"train-1-worker": 2})}
+    assert held_back(gangs, lambda gang: pods, "default") == held
+    assert held_back(gangs, lambda gang: pods, "kai") == {}
+
+
+def test_a_set_looks_again_while_waiting_pods_of_a_moving_gang_go() -> None:
+    assert any_leaves([GANG], lambda gang: [WAITING], "default")
+    for pods in ([], [PLACED]):
+        assert not any_leaves([GANG], lambda gang, pods=pods: pods, "default")  # type: ignore[misc]
+    assert not any_leaves([GANG], lambda gang: [WAITING], "kai")
+
+
+def test_the_gangs_that_moved_are_those_whose_label_was_written() -> None:
+    key = Key("default", "train-0")
+    other = {"metadata": {"labels": {"team": "a"}}}
+    chosen = {"metadata": {"labels": {labels.SCHEDULER_BACKEND: "default"}}}
+    changes: list[Change] = [
+        Patch(kinds.GANGS, key, other),
+        Patch(kinds.GANGS, key, {"spec": {}}),
+        Patch(kinds.CLIQUES, key, chosen),
+        Delete(kinds.GANGS, key, "uid"),
+    ]
+    assert moved({"train-0": GANG}, changes) == []
+    assert moved({"train-0": GANG}, [*changes, Patch(kinds.GANGS, key, chosen)]) == [GANG]
 
 
 def test_a_gang_that_nobody_acts_on_has_nothing_to_leave() -> None:

@@ -78,8 +78,8 @@ class Plan:
         self._pace = Pace()
         self._compared = False
         self._children: dict[Resource, dict[str, Object | None]] = {}
-        #: The children that are not known to be in order, each with its row if there should be one.
-        self._unsettled: list[tuple[Resource, Object, Child | None]] = []
+        #: The children that are not known to be in order, each with the source that may have a row for it.
+        self._unsettled: list[tuple[Source, Object]] = []
         self._reached = self._before.reached
         self._incomplete = set(self._before.incomplete)
 
@@ -115,27 +115,31 @@ class Plan:
     def repairs(self) -> Stream[Patch]:
         """What differs of the children that exist."""
         yield from self._compare()
-        for resource, child, row in self._unsettled:
+        for source, child in self._unsettled:
+            row = source.find(child.name)
             if row is None or child.terminating:
                 # The name of one that terminates is free once it is gone, and its going wakes the root.
                 continue
             patch = _difference(row, child)
             if patch:
                 version = child.metadata.resource_version
-                yield Patch(resource, child.key, patch, resource_version=version)
+                yield Patch(row.resource, child.key, patch, resource_version=version)
             else:
-                self._children[resource][child.name] = child
+                self._children[row.resource][child.name] = child
             if self._pace.spent(OBJECT):
                 yield None
 
     def removals(self) -> Stream[Delete]:
         """The children that should not exist; those of other owners are left alone."""
         yield from self._compare()
-        for resource, child, row in self._unsettled:
-            if row is None and not child.terminating and self._tree.owns(child):
-                yield Delete(resource, child.key, child.uid)
+        for source, child in self._unsettled:
             if self._pace.spent(LOOKUP):
                 yield None
+            in_order = self._children[source.resource][child.name] is not None
+            if in_order or child.terminating or source.find(child.name) is not None:
+                continue
+            if self._tree.owns(child):
+                yield Delete(source.resource, child.key, child.uid)
 
     def _unfinished(self) -> Iterator[int]:
         """The replicas of which children may be missing, the lowest first."""
@@ -162,7 +166,7 @@ class Plan:
                     found[name] = child
                 else:
                     found[name] = None
-                    self._unsettled.append((source.resource, child, source.find(name)))
+                    self._unsettled.append((source, child))
         self._compared = True
 
 

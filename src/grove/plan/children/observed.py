@@ -68,8 +68,11 @@ class Observed:
         mend: Callable[[Manifest, Object], Manifest],
     ) -> Child:
         """A row as most kinds have it: owned by the set, built from what its replica is built from."""
-        owner = Owner(kinds.CLIQUESETS, self.cliqueset)
-        return Child(resource, name, replica, owner, self.built_from(replica), build, mend)
+        return Child(resource, name, replica, self._owner, self.built_from(replica), build, mend)
+
+    @cached_property
+    def _owner(self) -> Owner:
+        return Owner(kinds.CLIQUESETS, self.cliqueset)
 
 
 class Sorted(NamedTuple):
