@@ -2,7 +2,7 @@
 
 from grove.api import conditions
 from grove.meta import Condition
-from grove.plan.children.gangs import edited_gang, waits
+from grove.plan.children.gangs import Gangs, edited_gang, waits
 from grove.plan.children.observed import Observed
 from grove.plan.edits import differing_fields, has_shape, pending_sentence, shape_of
 
@@ -11,11 +11,12 @@ def waiting_edits(seen: Observed) -> dict[str, list[str]]:
     """The edited fields that wait, by gang, because pods of the gang are on nodes."""
     found: dict[str, list[str]] = {}
     shape = shape_of(edited_gang(seen, 0)) if seen.placed else ()
+    gangs = Gangs(seen)
     for name, editable in seen.placed.items():
-        gang, replica = seen.gangs[name], seen.replica_in(name)
-        if replica is None or has_shape(gang, shape):
+        gang, row = seen.gangs[name], gangs.find(name)
+        if row is None or has_shape(gang, shape):
             continue
-        desired = edited_gang(seen, replica)
+        desired = edited_gang(seen, row.replica)
         if waits(seen, desired, gang):
             found[name] = differing_fields(desired, gang, editable)
     return found
