@@ -261,7 +261,7 @@ def test_one_gang_can_be_described_with_all_its_conditions_events_and_pods() -> 
     ]
     (found,) = forest(World([], [solo], pods=[one], events=events), now=NOW).gangs
     assert (found.kind, found.key, found.phase) == ("PodGang", Key("default", "solo"), "Pending")
-    assert [str(each) for each in found.why] == ["not placed: no room"]
+    assert [str(each) for each in found.why] == ["not placed: no room", "stray pods: one: owned by nobody"]
     assert [each.type for each in found.conditions] == ["Initialized", "Scheduled", "StrayPods"]
     assert [each.reason for each in found.events] == ["New", "Old", "Timeless"]
     assert found.events[1] == EventView(
