@@ -42,6 +42,7 @@ def pod(name: str, *, node: str = "", gates: Sequence[str] = (), ready: bool = F
         name,
         spec,
         labels={**labels.owned_by(SET), labels.POD_GANG: GANG, labels.POD_CLIQUE: CLIQUE},
+        owner=(make.clique(CLIQUE, 2), kinds.CLIQUES),
     )
     manifest["status"] = {"phase": "Running" if ready else "Pending"}
     if ready:

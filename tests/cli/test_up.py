@@ -34,7 +34,10 @@ def test_a_set_applied_with_kubectl_runs_and_everything_is_gone_after_sigterm(
         assert gang["why"]
         absent = grove("tree", "nonsense", "--kubeconfig", str(kubeconfig))
         assert (absent.code, absent.out) == (1, "")
-        assert absent.err == "grove: there is no PodCliqueSet 'nonsense' in namespace 'default'\n"
+        assert absent.err == (
+            "grove: there is no PodCliqueSet 'nonsense' in namespace 'default'; "
+            "a NAME is that of a set, not of a gang or clique\n"
+        )
         assert process.ask_to_stop(signal.SIGTERM) == 0
         assert not process.anything_left()
     assert not kubeconfig.exists()

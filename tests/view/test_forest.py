@@ -11,7 +11,7 @@ from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
-from grove.meta import Key, Manifest
+from grove.meta import Key, Manifest, owner_reference
 from grove.testing import make
 from grove.view.forest import forest
 from grove.view.model import CliqueView, EventView, Forest, GangView, NodeView
@@ -48,9 +48,12 @@ def pod(
     node: str = "",
     status: Manifest | None = None,
     gone: bool = False,
+    owned: bool = True,
 ) -> ShownPod:
     marks = {labels.POD_GANG: gang, labels.POD_CLIQUE: clique}
     manifest = make.object_manifest(kinds.PODS, name, {"nodeName": node}, labels=marks, deleted=gone)
+    if owned:
+        manifest["metadata"]["ownerReferences"] = [owner_reference(make.clique(clique), kinds.CLIQUES.gvk)]
     return make.view(ShownPod, {**manifest, "status": status or {}})
 
 
@@ -182,6 +185,7 @@ def test_pods_are_counted_while_they_fill_their_place() -> None:
         pod("c", gang="train-0", clique=name),
         pod("d", gang="train-0", clique=name, node="n1", status=READY, gone=True),
         pod("e", gang="train-0", clique=name, node="n1", status={"phase": "Failed"}),
+        pod("stranger", gang="train-0", clique=name, node="n1", status=READY, owned=False),
     ]
     world = World([cliqueset()], [OURS], [clique(name, of="train", gang="train-0")], pods)
     ((found,),) = [each.gangs for each in forest(world, now=NOW).cliquesets]
@@ -261,7 +265,7 @@ def test_one_gang_can_be_described_with_all_its_conditions_events_and_pods() -> 
     ]
     (found,) = forest(World([], [solo], pods=[one], events=events), now=NOW).gangs
     assert (found.kind, found.key, found.phase) == ("PodGang", Key("default", "solo"), "Pending")
-    assert [str(each) for each in found.why] == ["not placed: no room"]
+    assert [str(each) for each in found.why] == ["not placed: no room", "stray pods: one: owned by nobody"]
     assert [each.type for each in found.conditions] == ["Initialized", "Scheduled", "StrayPods"]
     assert [each.reason for each in found.events] == ["New", "Old", "Timeless"]
     assert found.events[1] == EventView(

@@ -89,6 +89,17 @@ GANGS = {
         ],
         ["not handed to its scheduler: 0 of 2 pods placed; install KAI"],
     ),
+    "a gang that runs says what waits and which pods are not its own": GangCase(
+        "Running",
+        [
+            said("StrayPods", "True", "stray: owned by no PodClique", "NoOwner"),
+            said("BackendChangePending", "True", "the set asks for kai", "PodsStillPlaced"),
+        ],
+        [
+            "~has not moved to another scheduler yet: the set asks for kai",
+            "~stray pods: stray: owned by no PodClique",
+        ],
+    ),
     "a gang that runs has notes all the same": GangCase(
         "Running", [GUARANTEE], ["~no gang guarantee: no gang API"]
     ),
@@ -134,6 +145,13 @@ SETS = {
             said("Degraded", "True", "Service train-0: belongs to nobody", "NameTaken"),
         ],
         want=["degraded: Service train-0: belongs to nobody"],
+    ),
+    "a set of which an edit waits": SetCase(
+        [
+            said("Accepted", "True"),
+            said("EditPending", "True", "priorityClassName: edited", "PodsStillPlaced"),
+        ],
+        want=["an edit waits: priorityClassName: edited"],
     ),
     "a set without an operator": SetCase([], None, ["no operator has looked at it yet"]),
 }

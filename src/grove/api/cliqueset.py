@@ -246,7 +246,7 @@ class PodCliqueSetStatus(View):
     replicas: Annotated[Int32, says("Replicas that should exist.")] = 0
     updated_replicas: Annotated[Int32, says("Replicas made from the current template.", default=0)] = 0
     available_replicas: Annotated[Int32, says("Replicas with enough ready pods everywhere.", default=0)] = 0
-    scheduled_replicas: Annotated[Int32, says("Replicas whose base gang has been placed.")] = 0
+    scheduled_replicas: Annotated[Int32, says("Replicas whose base gang has been placed.", default=0)] = 0
     hpa_pod_selector: Annotated[
         str | None, says("Label selector of the pods, for the scale subresource.")
     ] = None

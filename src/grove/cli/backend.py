@@ -56,8 +56,8 @@ def check(
     """Check backends against the rules of the contract, and a cluster against what they need.
 
     Runs the conformance kit; pytest is not needed. With --kubeconfig or --context it also asks that cluster
-    for everything that the backend needs there. Fails if a rule is broken or cannot be checked, or if
-    something is missing.
+    for everything that the backend needs there; with neither it asks none, also where $KUBECONFIG is set.
+    Fails if a rule is broken or cannot be checked, or if something is missing.
     """
     from grove.cli.backend_checking import checked, data, on_cluster, report
     from grove.cli.loop import run_loop

@@ -36,12 +36,12 @@ def tree(
 
     if name and all_namespaces:
         raise typer.BadParameter("a NAME and --all-namespaces exclude each other")
-    found = run_loop(_look(kubeconfig, context, None if all_namespaces else namespace, name or ""))
+    found, where = run_loop(_look(kubeconfig, context, None if all_namespaces else namespace, name or ""))
     if output is not None:
         emit(dumped(_as_list(found), output))
         return
     if not found.cliquesets and not found.gangs:
-        say("grove: no PodCliqueSets and no PodGangs found")
+        say(f"grove: no PodCliqueSets and no PodGangs found{f' in namespace {where!r}' if where else ''}")
         return
     emit(drawn(found))
 
@@ -64,7 +64,10 @@ def _as_list(forest: "Forest") -> dict[str, object]:
     return {"items": [as_manifest(each) for each in nodes(forest)]}
 
 
-async def _look(kubeconfig: str | None, context: str | None, namespace: str | None, name: str) -> "Forest":
+async def _look(
+    kubeconfig: str | None, context: str | None, namespace: str | None, name: str
+) -> "tuple[Forest, str]":
+    """What was found, and in which namespace; blank for all of them."""
     from grove.cli.connect import connected
     from grove.cli.finding import find
     from grove.view.forest import forest
@@ -73,5 +76,8 @@ async def _look(kubeconfig: str | None, context: str | None, namespace: str | No
         where = "" if namespace is None else namespace or reached.connection.namespace
         world = await find(reached.client, where, name)
     if name and not world.cliquesets:
-        raise Failed(f"there is no PodCliqueSet {name!r} in namespace {where!r}")
-    return forest(world, now=datetime.now(UTC))
+        raise Failed(
+            f"there is no PodCliqueSet {name!r} in namespace {where!r}; "
+            "a NAME is that of a set, not of a gang or clique"
+        )
+    return forest(world, now=datetime.now(UTC)), where

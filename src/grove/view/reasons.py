@@ -36,6 +36,7 @@ _OF_SETS: Final = (
     _Sign(conditions.ACCEPTED, "False", "refused"),
     _Sign(conditions.DEGRADED, "True", "degraded"),
     _Sign(conditions.TOPOLOGY_LEVELS_UNAVAILABLE, "True", "topology"),
+    _Sign(conditions.EDIT_PENDING, "True", "an edit waits", blocking=False),
 )
 _OF_GANGS: Final = (
     _Sign(conditions.OWNERSHIP_CONFLICT, "True", "somebody else owns a field of its scheduler object"),
@@ -43,6 +44,10 @@ _OF_GANGS: Final = (
     _Sign(conditions.UNHEALTHY, "True", "lost pods"),
     # What runs goes on running; where it does not run, the step that it waits for says why.
     _Sign(conditions.DEGRADED, "True", "degraded", blocking=False),
+    _Sign(
+        conditions.BACKEND_CHANGE_PENDING, "True", "has not moved to another scheduler yet", blocking=False
+    ),
+    _Sign(conditions.STRAY_PODS, "True", "stray pods", blocking=False),
     _Sign(conditions.GANG_GUARANTEE, "False", "no gang guarantee", blocking=False),
     _Sign(conditions.TRANSLATION_LOSS, "True", "cannot be expressed in full", blocking=False),
 )

@@ -56,13 +56,14 @@ class Index:
 
     @classmethod
     def of(cls, world: World, now: datetime) -> "Index":
+        pods = _members(world)
         return cls(
             now,
             _by_label([gang for gang in world.gangs if not is_foreign(gang)], labels.PART_OF),
             _by_label(world.cliques, labels.PART_OF),
             _by_label(world.cliques, labels.POD_GANG),
-            _by_label(world.pods, labels.POD_GANG),
-            _by_label(world.pods, labels.POD_CLIQUE),
+            _by_label(pods, labels.POD_GANG),
+            _by_label(pods, labels.POD_CLIQUE),
             _by_owner(world.objects),
             {node.name: node for node in map(node_view, world.nodes)},
             _events(world.events),
@@ -85,6 +86,18 @@ def node_view(manifest: Manifest) -> NodeView:
     marks = metadata.get("labels") or {}
     capacity = (manifest.get("status") or {}).get("capacity") or {}
     return NodeView(metadata["name"], marks.get(ZONE, ""), marks.get(RACK, ""), int(capacity.get(GPU, 0)))
+
+
+def _members(world: World) -> list[Pod]:
+    """The pods without those that carry the labels of a clique of ours and that nobody owns: strangers."""
+    foreign = {gang.key for gang in world.gangs if is_foreign(gang)}
+    return [
+        pod
+        for pod in world.pods
+        if pod.owner is not None
+        or labels.POD_CLIQUE not in pod.labels
+        or Key(pod.namespace, pod.labels.get(labels.POD_GANG, "")) in foreign
+    ]
 
 
 def _by_label(items: Iterable[T], label: str) -> dict[Key, list[T]]:
