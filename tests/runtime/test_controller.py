@@ -168,7 +168,9 @@ def test_other_failures_are_retried_and_logged_by_how_much_they_matter(
 
     with caplog.at_level(logging.DEBUG, "grove"):
         run_virtual(main)
-    assert {record.levelno for record in caplog.records} == {level}
+    # What fails in the same way once more is no news.
+    again = logging.DEBUG if level == logging.ERROR else level
+    assert [record.levelno for record in caplog.records] == [level, again]
     # What the API server refused explains itself; a bug needs its stack.
     assert all(bool(record.exc_info) == isinstance(error, ZeroDivisionError) for record in caplog.records)
 

@@ -323,7 +323,7 @@ def _refuse_foreign(change: Create | Apply, there: Object) -> None:
     ours = {reference["uid"] for reference in change.manifest["metadata"].get("ownerReferences", ())}
     if there.owner is not None and there.owner.uid in ours and not there.terminating:
         return
-    holder = f"{there.owner.kind} {there.owner.name}" if there.owner else "nobody's controller"
+    holder = f"{there.owner.kind} {there.owner.name}" if there.owner else "no controller"
     state = "is still being deleted" if there.terminating else f"belongs to {holder}"
     raise NameTaken(
         f"{change.resource.kind} {there.key} exists already and {state}; ours waits until that one is gone"

@@ -211,8 +211,11 @@ class Controller:
                 extra={"error": str(error), "seconds": wait},
             )
             return "unavailable"
+        told, self._complaints[key] = self._complaints.get(key), str(error)
         # Errors of our own tree explain themselves; for everything else the stack is what a person needs.
-        log.error(
+        # What fails in the same way again and again is told once.
+        log.log(
+            logging.DEBUG if told == str(error) else logging.ERROR,
             "reconcile failed, trying again",
             extra={"error": f"{type(error).__name__}: {error}", "failures": self._queue.retries(key) + 1},
             exc_info=not isinstance(error, GroveError),
