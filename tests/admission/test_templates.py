@@ -93,6 +93,13 @@ OTHERS: dict[str, ApiError] = {
     ),
     "a webhook": Forbidden('admission webhook "policy.example.com" denied the request: no'),
     "a webhook that says Invalid": Invalid('admission webhook "policy.example.com" denied the request: no'),
+    "an admission policy": Invalid(
+        "pods \"x\" is invalid: : ValidatingAdmissionPolicy 'few' with binding 'few' denied request: no",
+        details={
+            "causes": [{"message": "ValidatingAdmissionPolicy 'few' with binding 'few' denied request: no"}]
+        },
+    ),
+    "a mutating admission policy": Invalid("policy 'few' with binding 'few' denied request: no such path"),
     "a webhook without dry runs": BadRequest('admission webhook "x" does not support dry run'),
 }
 

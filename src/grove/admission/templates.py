@@ -28,6 +28,8 @@ _ENVIRONMENT: Final = re.compile(r"spec\.(containers|initContainers)\[(\d+)\]\.e
 _UNKNOWN: Final = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 _WRONG_TYPE: Final = re.compile(r"cannot unmarshal (\S+) into Go struct field \w+\.(\S+) of type (\S+)")
 _UNDECODABLE: Final = "cannot be handled as a Pod"
+#: How webhooks and admission policies begin their refusals, which may say Invalid as validation does.
+_ADMISSION: Final = re.compile(r"admission webhook|[Pp]olicy '[^']*' with binding '[^']*' denied request")
 #: Objects that a pod names and that may appear later, and the field that names them.
 _NAMED: Final = (
     (re.compile(r"no PriorityClass with name .+ was found"), "spec.priorityClassName"),
@@ -105,11 +107,11 @@ def trial_of(
 def refusal_of(trial: Trial, failure: ApiError) -> Refusal | None:
     """What an API server's no to the trial says about the template; None if it is about something else.
 
-    Quotas, PodSecurity, permissions and webhooks refuse pods, not templates: whoever creates the pods meets
-    them, and tells.
+    Quotas, PodSecurity, permissions, webhooks and admission policies refuse pods, not templates: whoever
+    creates the pods meets them, and tells.
     """
     words = str(failure)
-    if "admission webhook" in words:
+    if _ADMISSION.search(words):
         return None
     match failure:
         case Invalid():
