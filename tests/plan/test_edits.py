@@ -353,7 +353,13 @@ IMPOSSIBLE = {
     "nothing was edited": Impossible(make.cliqueset("t", {"leader": 1, "worker": 3}), [], {"t-0"}, THERE),
     "a role is added while a gang is placed": Impossible(make.cliqueset("t", THREE), [ADDED], {"t-0"}, THERE),
     "a role is renamed while a gang is placed": Impossible(
-        make.cliqueset("t", RENAMED_ROLES, replicas=2), [RENAMED], {"t-1"}
+        make.cliqueset("t", RENAMED_ROLES, replicas=2), [RENAMED], {"t-1"}, {"t-1-leader": 1, "t-1-worker": 3}
+    ),
+    "a podgroup was taken from a placed gang whose clique is there": Impossible(
+        make.cliqueset("t", THREE), [], {"t-0"}, {**THERE, "t-0-router": 1}
+    ),
+    "a podgroup was put into a placed gang without a clique": Impossible(
+        make.cliqueset("t", {"leader": 1}), [], {"t-0"}, {"t-0-leader": 1}
     ),
     "a role is added while no gang is placed": Impossible(make.cliqueset("t", THREE), [], (), THERE),
     "a role is added while only a gang is placed that goes": Impossible(

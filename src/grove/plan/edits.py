@@ -169,10 +169,12 @@ def impossible_edits(
             continue
         prefix = names.clique(cliqueset.name, replica, "")
         there = {group.name.removeprefix(prefix) for group in gangs[name].spec.podgroups}
-        if there != roles:
-            changed = ", ".join(sorted(there ^ roles))
+        # A podgroup that somebody took from the gang or put into it is no edit of the set: it is put right.
+        changed = {role for role in there ^ roles if (prefix + role in cliques) is (role in there)}
+        if changed:
+            listed = ", ".join(sorted(changed))
             message = (
-                f"roles were added or removed ({changed}) while gang {name} is placed, and its scheduler "
+                f"roles were added or removed ({listed}) while gang {name} is placed, and its scheduler "
                 "cannot be told; delete the set and create it anew"
             )
             return [FieldError("spec.template.cliques", message)]

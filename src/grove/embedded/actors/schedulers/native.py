@@ -95,12 +95,13 @@ class NativeScheduler(DecidingScheduler[Entity, Outcome]):
             return
         resource = PODGROUPS_136 if self._minor == "1.36" else PODGROUPS_137
         self._groups = self._mirrors.of(resource)
-        self._groups.subscribe(self._group_changed)
-        await self._mirrors.synced(resource)
         if self._minor == "1.37":
+            # Whoever is told of a group asks for its composite: both are there before either is followed.
             self._composites = self._mirrors.of(COMPOSITES)
             self._composites.subscribe(self._composite_changed)
             await self._mirrors.synced(COMPOSITES)
+        self._groups.subscribe(self._group_changed)
+        await self._mirrors.synced(resource)
 
     # What wakes whom
 
