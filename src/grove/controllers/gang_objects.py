@@ -8,14 +8,12 @@ from grove.api.revision import revision_of
 from grove.backends.base import Backend
 from grove.controllers import recall, repair
 from grove.controllers.gang_view import Forward, Seen
-from grove.controllers.gang_words import NotEnabled
 from grove.controllers.scheduling import Scheduling, missing_preconditions
-from grove.errors import BackendFailed, Terminal, Waiting
-from grove.meta import Manifest
+from grove.errors import BackendFailed, NotEnabled, Terminal, Waiting
+from grove.meta import Manifest, UntypedObject
 from grove.plan.changes import Apply, Change, Delete
 from grove.plan.foreign import unusable_choice
 from grove.plan.gates import is_initialized
-from grove.runtime.store import Foreign
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +62,7 @@ class _Objects:
         #: Wanted objects that are being deleted.
         self.leaving: list[str] = []
 
-    def want(self, manifest: Manifest, there: Foreign | None, *, initialized: bool) -> None:
+    def want(self, manifest: Manifest, there: UntypedObject | None, *, initialized: bool) -> None:
         """One translated object, and what exists under its name."""
         resource, name = self._scheduling.resource_of(manifest), str(manifest["metadata"]["name"])
         self._wanted.add((resource.kind, name))

@@ -9,10 +9,10 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Backend, Context, Recall, Translation
 from grove.errors import GroveError
+from grove.meta import UntypedObject
 from grove.plan.changes import Change
 from grove.plan.foreign import is_foreign
 from grove.plan.foreign import wanted as foreign_wanted
-from grove.runtime.store import Foreign
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Seen:
     cliques: Sequence[PodClique]
     #: Its pods, those included that a scheduler made to hold places for them.
     pods: Sequence[Pod]
-    objects: Sequence[Foreign]
+    objects: Sequence[UntypedObject]
 
     @property
     def members(self) -> list[Pod]:

@@ -6,16 +6,16 @@ from grove.api import conditions
 from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.backends.base import Capability, Fidelity, Loss, Reading
-from grove.controllers.apply import PASSING, OwnershipConflict
-from grove.controllers.limits import PodLimitReached
-from grove.errors import GroveError, Terminal, Waiting
+from grove.errors import (
+    PASSING,
+    GroveError,
+    NotEnabled,
+    OwnershipConflict,
+    PodLimitReached,
+    Terminal,
+    Waiting,
+)
 from grove.meta import Condition
-
-
-class NotEnabled(Waiting):
-    """The gang's backend is not enabled; enabling it wakes the gang."""
-
-    code = "ERR_BACKEND_NOT_ENABLED"
 
 
 def scaled_below_minimum(gang: PodGang, cliques: Sequence[PodClique]) -> str:

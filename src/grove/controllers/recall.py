@@ -10,13 +10,12 @@ from grove.api import kinds, labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Backend, Recall, Recalling, offers
-from grove.meta import Manifest
+from grove.meta import Manifest, UntypedObject
 from grove.plan.changes import Change, Delete, Patch
-from grove.runtime.store import Foreign
 
 
 def recall_of(
-    backend: Backend | None, gang: PodGang, objects: Sequence[Foreign], pods: Sequence[Pod]
+    backend: Backend | None, gang: PodGang, objects: Sequence[UntypedObject], pods: Sequence[Pod]
 ) -> Recall | None:
     """What is left to do; None when no object of the gang came back."""
     if not offers(backend, Recalling):
@@ -26,7 +25,12 @@ def recall_of(
 
 
 def standing(
-    backend: Backend, manifest: Manifest, there: Foreign | None, recall: Recall | None, *, initialized: bool
+    backend: Backend,
+    manifest: Manifest,
+    there: UntypedObject | None,
+    recall: Recall | None,
+    *,
+    initialized: bool,
 ) -> Manifest:
     """A translated object as it must be now.
 

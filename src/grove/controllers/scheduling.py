@@ -33,10 +33,9 @@ from grove.controllers.remarks import Remarks
 from grove.controllers.repair import is_ours, of_an_earlier
 from grove.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
 from grove.kube.client import Client
-from grove.meta import Key, Manifest, Object, Resource, manifest_key, resource
+from grove.meta import Key, Manifest, Object, Resource, UntypedObject, manifest_key, resource
 from grove.runtime.cache import Cache
 from grove.runtime.metrics import Metrics
-from grove.runtime.store import Foreign
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +49,7 @@ CRDS = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namesp
 _PROBE_NAMESPACE = "default"
 _OURS = f"{labels.MANAGED_BY}={labels.MANAGER}"
 
-Listener = Callable[[Resource, Foreign | None, Foreign | None], None]
+Listener = Callable[[Resource, UntypedObject | None, UntypedObject | None], None]
 
 
 class Scheduling:
@@ -168,20 +167,22 @@ class Scheduling:
 
     # Objects --------------------------------------------------------------------------------------
 
-    def objects_of(self, gang: PodGang) -> list[Foreign]:
+    def objects_of(self, gang: PodGang) -> list[UntypedObject]:
         """The scheduler objects that a gang owns, of every backend: stale ones are found like this too."""
-        found: list[Foreign] = []
+        found: list[UntypedObject] = []
         for each in sorted(self._known):
             informer = self._cache.informer(each)
             if informer is not None:
-                found += [item for item in informer.store.index(OWNER, gang.uid) if isinstance(item, Foreign)]
+                found += [
+                    item for item in informer.store.index(OWNER, gang.uid) if isinstance(item, UntypedObject)
+                ]
         return found
 
-    def object(self, manifest: Manifest) -> Foreign | None:
+    def object(self, manifest: Manifest) -> UntypedObject | None:
         """The existing counterpart of a translated object."""
         informer = self._cache.informer(self.resource_of(manifest))
         item = informer.store.get(manifest_key(manifest)) if informer is not None else None
-        return item if isinstance(item, Foreign) else None
+        return item if isinstance(item, UntypedObject) else None
 
     def in_place(self, gang: PodGang, manifests: Sequence[Manifest], *, running: bool) -> bool:
         """Whether every translated object exists and is the gang's.
@@ -358,9 +359,9 @@ class Scheduling:
     def _watch(self, each: Resource) -> None:
         # A topology object may be managed by somebody else; whatever else concerns us is labelled ours.
         selection = _OURS if each.namespaced else ""
-        informer = self._cache.add(each, Foreign, labels=selection, indexes={OWNER: owner_uids})
+        informer = self._cache.add(each, UntypedObject, labels=selection, indexes={OWNER: owner_uids})
 
-        def tell(old: Foreign | None, new: Foreign | None) -> None:
+        def tell(old: UntypedObject | None, new: UntypedObject | None) -> None:
             for listener in self.listeners:
                 listener(each, old, new)
 
