@@ -22,16 +22,17 @@ from grove.controllers.apply import (
 )
 from grove.controllers.limits import PodLimit
 from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_OWNER, of_one_set, pods_of
-from grove.controllers.pacing import POD_LIMIT_SECONDS, Urgency
-from grove.controllers.restarts import bound_by_podgroup, given_up
+from grove.controllers.pacing import POD_LIMIT_SECONDS
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError
 from grove.meta import Key, Manifest, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.clique_status import desired_clique_status
 from grove.plan.conditions import timestamp
+from grove.plan.gang.restart import bound_by_podgroup, given_up
 from grove.plan.moves import backend_of, leaves, stranded
 from grove.plan.pods import desired_pod, mislabelled, outdated, plan_pods
+from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome
 
 #: How many pods of a clique are created in one go: what is planned is held in memory until it is written.

@@ -8,7 +8,7 @@ its own at once.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from grove.api import kinds, labels
@@ -30,7 +30,6 @@ from grove.backends.base import (
 from grove.backends.registry import Registry, Selection
 from grove.controllers.observation import Observation
 from grove.controllers.remarks import Remarks
-from grove.controllers.repair import is_ours, of_an_earlier
 from grove.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
 from grove.kube.client import Client
 from grove.meta import Key, Manifest, Object, Resource, UntypedObject, manifest_key, resource
@@ -183,21 +182,6 @@ class Scheduling:
         informer = self._cache.informer(self.resource_of(manifest))
         item = informer.store.get(manifest_key(manifest)) if informer is not None else None
         return item if isinstance(item, UntypedObject) else None
-
-    def in_place(self, gang: PodGang, manifests: Sequence[Manifest], *, running: bool) -> bool:
-        """Whether every translated object exists and is the gang's.
-
-        One that is being deleted, or goes with an earlier gang, does as long as pods of the gang are on
-        nodes: it lasts as long as they do, and their replacements belong to it too.
-        """
-        for manifest in manifests:
-            item = self.object(manifest)
-            if item is None:
-                return False
-            stays = is_ours(item, gang) and not item.terminating
-            if not stays and not (running and (is_ours(item, gang) or of_an_earlier(item, gang))):
-                return False
-        return True
 
     def resource_of(self, manifest: Manifest) -> Resource:
         """The resource that serves a translated object."""
@@ -371,11 +355,6 @@ class Scheduling:
 def owner_uids(item: Object) -> Iterable[str]:
     """The index by controlling owner."""
     return (item.owner.uid,) if item.owner is not None else ()
-
-
-def missing_preconditions(backend: Backend, context: Context) -> Sequence[str]:
-    """What a backend lacks in the cluster, one sentence each."""
-    return [each.missing for each in backend.preconditions(context) if each.missing]
 
 
 def gang_key(item: Object) -> Key | None:

@@ -1,7 +1,7 @@
-"""How a gang's objects come back after somebody deleted them, where the scheduler forgot the pods with them.
+"""How recreated objects get their pods back where the scheduler lost the pods with the deleted object. Pure.
 
-Decides what an object must look like meanwhile, and which pods to touch or to replace; the gang controller
-writes. What is left to do is read from the objects and the pods alone, so an operator may die at any moment.
+Decides what an object must look like meanwhile, and which pods to touch or to replace. What is left to do is
+read from the objects and the pods alone, so that an operator may stop at any moment.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def recall_of(
     return backend.recall(gang, there, pods)
 
 
-def standing(
+def present_form(
     backend: Backend,
     manifest: Manifest,
     there: UntypedObject | None,

@@ -13,7 +13,7 @@ from grove.backends.base import Backend, Context
 from grove.backends.kai import KaiBackend
 from grove.backends.koordinator import KoordinatorBackend
 from grove.backends.yunikorn import YuniKornBackend
-from grove.controllers.restarts import Restart, bound_by_podgroup, given_up, restart_of, started_anew
+from grove.plan.gang.restart import Restart, bound_by_podgroup, given_up, restart_of, started_anew
 from grove.testing import make
 
 YUNIKORN, KAI, KOORDINATOR = YuniKornBackend(), KaiBackend(), KoordinatorBackend()

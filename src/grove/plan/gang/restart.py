@@ -17,9 +17,9 @@ from grove.api.pod import Pod
 from grove.api.revision import restarts, revision_of
 from grove.backends.base import Backend, Context, StartingOnce, offers
 from grove.plan.changes import Patch
-from grove.plan.foreign import is_foreign
-from grove.plan.gangs import podgroup_manifest
-from grove.plan.gates import listed, reference_count
+from grove.plan.gang.foreign import is_foreign
+from grove.plan.gang.gates import listed, reference_count
+from grove.plan.gang.references import podgroup_manifest
 
 #: The second start follows at once; a scheduler that refuses each of them must not be kept busy.
 FIRST_PAUSE_SECONDS: Final = 5.0
