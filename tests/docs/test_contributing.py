@@ -28,8 +28,6 @@ LONG_FUNCTIONS: Final = frozenset(
         "build.go",
         "cache.add",
         "cliques.desired_clique",
-        "gang_report.tell",
-        "gang_words.extra_conditions",
         "gangs.desired_gang",
         "patching._apply",
         "planes.real_plane",

@@ -1,7 +1,7 @@
 """Fills the view of one gang: from the cache, and from what is remembered of the gang over time."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grove.api import labels
 from grove.api.cliqueset import PodCliqueSet
@@ -15,7 +15,6 @@ from grove.controllers.shell import Shell
 from grove.meta import Key
 from grove.plan.gang.foreign import (
     Adoption,
-    PodPreparation,
     asked_backend,
     is_foreign,
     may_be_adopted,
@@ -31,7 +30,6 @@ from grove.plan.gang.view import (
     OwnedObject,
     PartialMemory,
     StepBackTime,
-    Translated,
     WantedObject,
     is_waiting,
 )
@@ -49,8 +47,8 @@ class GangObserver:
 
     async def view(self, gang: PodGang) -> GangView | None:
         """The view of a gang; None for one that is yet to get its backend."""
-        cache, scheduling = self.shell.cache, self.shell.scheduling
-        pods, now = pods_of(cache, gang), self.shell.clock.now()
+        scheduling = self.shell.scheduling
+        pods, now = pods_of(self.shell.cache, gang), self.shell.clock.now()
         if may_be_adopted(gang) and not scheduling.only:
             adoption = self._adoption(gang, pods)
             return GangView(gang, None, scheduling.context(None), now, pods=pods, adoption=adoption)
@@ -59,37 +57,22 @@ class GangObserver:
             # The label is on its way; until it is there nobody acts.
             return None
         duties = Duties(objects=scheduling.acts_on(gang), pods=not scheduling.only)
-        context = self._context(gang, pods, backend)
-        owned = [
-            OwnedObject(item, scheduling.resource_of(item.manifest)) for item in scheduling.objects_of(gang)
-        ]
-        translated = self._translated(gang, backend, context, owned, pods, duties)
-        preparations: Sequence[PodPreparation] = ()
-        if is_foreign(gang) and backend is not None and duties.objects and translated.failure is None:
-            preparations = await self.foreign.preparations(gang, pods, backend, context)
-        ours = duties.objects and not is_foreign(gang)
-        preemptions = self.shell.preemptions
-        return GangView(
+        seen = GangView(
             gang,
             backend,
-            context,
+            self._context(gang, pods, backend),
             now,
             duties,
-            cliques=cliques_of(cache, gang),
+            cliques=cliques_of(self.shell.cache, gang),
             pods=pods,
-            owned=owned,
-            translated=translated,
-            wanted_objects=self._wanted(translated),
-            strangers=strangers_of(cache, gang, pods) if ours else (),
-            asked_backend=self._asked(context) if duties.objects else "",
-            preparations=preparations,
-            others=_OtherGangs(cache, gang),
-            step_back=StepBackTime(
-                preemptions.left(gang.key, awaited=False), preemptions.left(gang.key, awaited=True)
-            ),
-            partial=self.partial.get(gang.key, PartialMemory()),
-            monotonic=self.shell.clock.monotonic(),
+            owned=self._owned(gang),
+            others=_OtherGangs(self.shell.cache, gang),
         )
+        seen = self._remembered(self._translated(self._of_a_set(seen)))
+        if is_foreign(gang) and backend is not None and duties.objects and seen.translated.failure is None:
+            guests = await self.foreign.preparations(gang, pods, backend, seen.context)
+            return replace(seen, preparations=guests)
+        return seen
 
     def remember(self, gang: Key, memory: PartialMemory) -> None:
         """Keep what the plan says about a gang that holds a part of its nodes."""
@@ -123,34 +106,51 @@ class GangObserver:
             remarks=scheduling.remarks.of(backend.name, pods) if backend is not None else None,
         )
 
-    def _translated(
-        self,
-        gang: PodGang,
-        backend: Backend | None,
-        context: Context,
-        owned: Sequence[OwnedObject],
-        pods: Sequence[Pod],
-        duties: Duties,
-    ) -> Translated:
-        if backend is None:
-            return not_enabled(gang, [each.name for each in self.shell.scheduling.registry.enabled])
-        if not duties.objects:
-            return translate_for_gates(gang, backend, context)
-        return translate(gang, backend, context, [each.item for each in owned], pods)
-
-    def _wanted(self, translated: Translated) -> list[WantedObject]:
+    def _owned(self, gang: PodGang) -> list[OwnedObject]:
         scheduling = self.shell.scheduling
         return [
+            OwnedObject(item, scheduling.resource_of(item.manifest)) for item in scheduling.objects_of(gang)
+        ]
+
+    def _of_a_set(self, view: GangView) -> GangView:
+        """With what only gangs of a set have, for whoever writes their status."""
+        if not view.duties.objects or is_foreign(view.gang):
+            return view
+        cliqueset = view.context.cliqueset
+        asked = self.shell.scheduling.select(cliqueset).backend if cliqueset is not None else None
+        return replace(
+            view,
+            strangers=strangers_of(self.shell.cache, view.gang, view.pods),
+            asked_backend=asked.name if asked is not None else "",
+        )
+
+    def _translated(self, view: GangView) -> GangView:
+        """With the gang's translation, made here once for the whole look, and what exists of it."""
+        scheduling = self.shell.scheduling
+        if view.backend is None:
+            enabled = [each.name for each in scheduling.registry.enabled]
+            translated = not_enabled(view.gang, enabled)
+        elif not view.duties.objects:
+            translated = translate_for_gates(view.gang, view.backend, view.context)
+        else:
+            objects = [each.item for each in view.owned]
+            translated = translate(view.gang, view.backend, view.context, objects, view.pods)
+        wanted = [
             WantedObject(manifest, scheduling.resource_of(manifest), scheduling.object(manifest))
             for manifest in translated.translation.manifests
         ]
+        return replace(view, translated=translated, wanted_objects=wanted)
 
-    def _asked(self, context: Context) -> str:
-        """The backend that the gang's set asks for now."""
-        if context.cliqueset is None:
-            return ""
-        selected = self.shell.scheduling.select(context.cliqueset).backend
-        return selected.name if selected is not None else ""
+    def _remembered(self, view: GangView) -> GangView:
+        """With what is remembered of the gang over time."""
+        gang, preemptions = view.gang.key, self.shell.preemptions
+        least, most = preemptions.left(gang, awaited=False), preemptions.left(gang, awaited=True)
+        return replace(
+            view,
+            step_back=StepBackTime(least, most),
+            partial=self.partial.get(gang, PartialMemory()),
+            monotonic=self.shell.clock.monotonic(),
+        )
 
 
 @dataclass(frozen=True, slots=True)
