@@ -10,7 +10,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import effective_revision
-from grove.backends.base import Backend, Context
+from grove.backends.base import Backend, Context, Moment, lifecycle_of
 from grove.controllers import events
 from grove.controllers.apply import (
     NO_BARRIER,
@@ -29,7 +29,7 @@ from grove.meta import Key, Manifest, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.clique_status import desired_clique_status
 from grove.plan.conditions import timestamp
-from grove.plan.gang.restart import bound_by_podgroup, given_up
+from grove.plan.gang.restart import bound_by_podgroup, kept
 from grove.plan.moves import backend_of, leaves, stranded
 from grove.plan.pods import desired_pod, mislabelled, outdated, plan_pods
 from grove.plan.urgency import Urgency
@@ -137,7 +137,8 @@ class CliqueReconciler:
             return changes
         revision = seen.context.revision
         lost = {*outdated(clique, seen.pods, revision), *self.stranded(seen.pods, backend)}
-        kept = given_up(seen.pods, seen.members, gang, backend, seen.context)
+        moment = Moment(gang, seen.pods, seen.context, self.shell.clock.now())
+        ended = kept(seen.pods, seen.members, lifecycle_of(backend, moment))
         have = sum(not pod.terminating for pod in seen.pods)
         granted = self.limit.grant(clique, seen.cliqueset, have=have)
         plan = plan_pods(
@@ -145,7 +146,7 @@ class CliqueReconciler:
             seen.pods,
             gang=gang,
             revision=revision,
-            kept=kept,
+            kept=ended,
             outlived=lost,
             taken=self._taken_names(seen),
             granted=granted,

@@ -8,7 +8,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import effective_revision
-from grove.backends.base import Backend, Context
+from grove.backends.base import Backend, Context, Moment
 from grove.controllers.foreign import ForeignPods
 from grove.controllers.members import cliques_of, pods_of, strangers_of
 from grove.controllers.shell import Shell
@@ -22,7 +22,7 @@ from grove.plan.gang.foreign import (
 )
 from grove.plan.gang.gates import is_released
 from grove.plan.gang.restart import bound_by_podgroup
-from grove.plan.gang.translation import not_enabled, translate, translate_for_gates
+from grove.plan.gang.translation import not_enabled, translate
 from grove.plan.gang.view import (
     Duties,
     GangView,
@@ -130,11 +130,10 @@ class GangObserver:
         if view.backend is None:
             enabled = [each.name for each in scheduling.registry.enabled]
             translated = not_enabled(view.gang, enabled)
-        elif not view.duties.objects:
-            translated = translate_for_gates(view.gang, view.backend, view.context)
         else:
-            objects = [each.item for each in view.owned]
-            translated = translate(view.gang, view.backend, view.context, objects, view.pods)
+            objects = [each.item.manifest for each in view.owned if not each.item.terminating]
+            moment = Moment(view.gang, view.pods, view.context, view.now, objects)
+            translated = translate(moment, view.backend, preconditions=view.duties.objects)
         wanted = [
             WantedObject(manifest, scheduling.resource_of(manifest), scheduling.object(manifest))
             for manifest in translated.translation.manifests

@@ -20,8 +20,9 @@ from tests.plan.gang.views import (
 
 from grove.api import labels
 from grove.api.pod import Pod
+from grove.backends.base import FixedFields, Lifecycle, Moment, object_name
 from grove.errors import Unsupported
-from grove.meta import Manifest, UntypedObject
+from grove.meta import UntypedObject
 from grove.plan.changes import Apply, Delete
 from grove.plan.gang.objects import ObjectsPlan, in_place, plan_objects
 from grove.plan.gang.view import Duties, OwnedObject, Translated, WantedObject
@@ -40,16 +41,14 @@ PREDECESSOR = [
 class Frozen(PlainBackend):
     """Its objects cannot be changed and stay while pods of the gang run."""
 
-    def immutable(self, manifest: Manifest) -> Sequence[str]:
-        return ("spec.minMember",)
+    replaceable = False
 
-    def replaceable(self, manifest: Manifest) -> bool:
-        return False
+    def lifecycle(self, moment: Moment) -> Lifecycle:
+        return Lifecycle(fixed={object_name(WANTED): FixedFields(("spec.minMember",), self.replaceable)})
 
 
 class Replaceable(Frozen):
-    def replaceable(self, manifest: Manifest) -> bool:
-        return True
+    replaceable = True
 
 
 def other(minimum: int, **fields: Any) -> UntypedObject:

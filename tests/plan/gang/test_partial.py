@@ -15,7 +15,7 @@ from grove.plan.gang.partial import PARTIAL_SECONDS, RESERVED_SECONDS, plan_part
 from grove.plan.gang.view import OtherGang, PartialMemory, Translated, Wait
 from grove.testing import make
 
-AB, NOTHING, GUARANTEED = gang("a", "b"), PartialMemory(), Translated()
+AB, NOTHING = gang("a", "b"), PartialMemory()
 HALF = [pod("a", node="n1"), pod("b")]
 WAITING = [pod("a"), pod("b")]
 HELD = [*WAITING, placeholder("tg-0")]
@@ -47,7 +47,7 @@ class Case:
     #: How long the memory goes back.
     passed: float = 0.0
     others: Sequence[OtherGang] = ()
-    translated: Translated = GUARANTEED
+    translated: Translated | None = None
 
 
 def since(holding: object, reserved_for: str = "") -> PartialMemory:
@@ -131,6 +131,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_gang_that_holds_a_part_of_its_nodes(case: Case) -> None:
+    given = {"translated": case.translated} if case.translated is not None else {}
     found = plan_partial(
         view(
             case.about,
@@ -139,7 +140,7 @@ def test_a_gang_that_holds_a_part_of_its_nodes(case: Case) -> None:
             partial=case.memory,
             monotonic=SINCE + case.passed,
             others=case.others,
-            translated=case.translated,
+            **given,
         )
     )
     assert found.wait == (None if case.want is None else Wait(case.want, HOLDS_ON))

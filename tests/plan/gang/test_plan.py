@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 import pytest
@@ -23,13 +22,21 @@ from tests.plan.gang.views import (
 from grove.api import kinds, labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Context, Marks
+from grove.backends.base import Context, Lifecycle, Marks, Moment
 from grove.errors import BackendFailed, Unsupported
 from grove.meta import Manifest, UntypedObject
 from grove.plan.changes import Apply, Delete, Patch
 from grove.plan.gang.foreign import Adoption, PodPreparation
 from grove.plan.gang.plan import GangPlan, plan_gang
-from grove.plan.gang.view import Duties, GangView, PartialMemory, StepBackTime, Translated, WantedObject
+from grove.plan.gang.view import (
+    Duties,
+    GangView,
+    OtherGang,
+    PartialMemory,
+    StepBackTime,
+    Translated,
+    WantedObject,
+)
 from grove.testing import make
 
 A, B = pod("a"), pod("b")
@@ -169,11 +176,8 @@ def test_a_gate_is_removed_from_the_pod_that_was_seen_and_from_no_other() -> Non
 
 def test_a_restart_that_is_due_later_keeps_the_gates_closed_and_is_looked_for() -> None:
     class Once(PlainBackend):
-        def given_up(self, pod: Pod, gang: PodGang, context: Context) -> bool:
-            return False
-
-        def renewed(self, pod: Pod, gang: PodGang, context: Context, now: datetime) -> Marks:
-            return Marks()
+        def lifecycle(self, moment: Moment) -> Lifecycle:
+            return Lifecycle(starts_once=True)
 
     about = make.gang_manifest("train-0", [make.podgroup(ROLE, 2)], cliqueset="train")
     group = about["spec"]["podgroups"][0]
@@ -188,12 +192,35 @@ def test_a_restart_that_is_due_later_keeps_the_gates_closed_and_is_looked_for() 
 
 def test_a_defect_in_what_is_decided_about_pods_does_not_cost_the_objects_and_the_status() -> None:
     class Defective(PlainBackend):
-        def reserved(self, gang: PodGang, pods: Sequence[Pod], context: Context) -> int:
+        def lifecycle(self, moment: Moment) -> Lifecycle:
             raise KeyError("held")
 
-    plan = plan_gang(seen(NEW, [A], MISSING, backend=Defective()))
+    stuck = PartialMemory((1, PRESENT), 0.0)
+    held = Translated(lifecycle=Lifecycle(reserved=1))
+    about = seen(
+        NEW,
+        [A],
+        MISSING,
+        backend=PLAIN,
+        translated=held,
+        partial=stuck,
+        monotonic=30.0,
+        others=[OtherGang(gang(name="old-0"), [])],
+    )
+    plan = plan_gang(replace(about, backend=Defective()))
     assert stages(plan) == {"objects": ["Apply"]}
     assert isinstance(plan.pods_failure, BackendFailed)
+
+
+def test_what_a_pod_must_get_when_its_gate_opens_is_in_the_same_patch() -> None:
+    class Late(PlainBackend):
+        def lifecycle(self, moment: Moment) -> Lifecycle:
+            return Lifecycle(on_opening={"a": Marks(annotations={"x": "1"})})
+
+    first, second = plan_gang(seen(LISTED, [A, B], backend=Late())).gates
+    added = {"op": "add", "path": "/metadata/annotations/x", "value": "1"}
+    assert first.operations[0] == added
+    assert added not in second.operations
 
 
 def test_pods_are_given_up_by_their_uid() -> None:

@@ -11,18 +11,19 @@ from grove.api.pod import Pod
 from grove.backends.base import (
     Capability,
     Context,
-    Marks,
+    Lifecycle,
+    Moment,
     Precondition,
     Reading,
-    Recall,
     Translation,
     Verdict,
+    lifecycle_of,
 )
 from grove.backends.shape import progress, verdict_of
 from grove.errors import FieldError
 from grove.meta import Manifest, Resource, UntypedObject, resource
 from grove.plan.gang.restart import bound_by_podgroup
-from grove.plan.gang.view import GangView
+from grove.plan.gang.view import GangView, Translated
 from grove.testing import make
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -70,24 +71,11 @@ class PlainBackend:
 class ReservingBackend(PlainBackend):
     """Holds as many places as there are pods without a role, as YuniKorn does."""
 
-    def reserved(self, gang: PodGang, pods: Sequence[Pod], context: Context) -> int:
-        return sum(1 for pod in pods if labels.POD_CLIQUE not in pod.labels)
+    def lifecycle(self, moment: Moment) -> Lifecycle:
+        return Lifecycle(reserved=sum(1 for pod in moment.pods if labels.POD_CLIQUE not in pod.labels))
 
 
-class RecallingBackend(PlainBackend):
-    """Loses the pods of an object that is deleted, as Koordinator does."""
-
-    def made_anew(self, manifest: Manifest) -> Manifest:
-        marks = {labels.MADE_ANEW: "true"}
-        return {**manifest, "metadata": {**manifest["metadata"], "annotations": marks}}
-
-    def recall(self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod]) -> Recall | None:
-        marked = [each for each in objects if labels.MADE_ANEW in each["metadata"].get("annotations", {})]
-        waiting = tuple((pod, Marks(annotations={labels.SHOWN_TO: "x"})) for pod in pods)
-        return Recall(waits=True, touched=waiting) if marked else None
-
-
-PLAIN, RESERVING, RECALLING = PlainBackend(), ReservingBackend(), RecallingBackend()
+PLAIN, RESERVING = PlainBackend(), ReservingBackend()
 
 
 def gang(
@@ -129,6 +117,8 @@ def placeholder(name: str) -> Pod:
 def view(about: PodGang, pods: Sequence[Pod] = (), backend: Any = PLAIN, **fields: Any) -> GangView:
     """The view of a gang with these pods, in its present revision."""
     context = Context(revision=PRESENT, bound=bound_by_podgroup(pods))
+    translated = Translated(lifecycle=lifecycle_of(backend, Moment(about, pods, context, NOW)))
+    fields.setdefault("translated", translated)
     return GangView(about, backend, context, NOW, pods=pods, **fields)
 
 

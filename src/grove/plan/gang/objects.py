@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from grove.api.revision import revision_of
-from grove.backends.base import Backend
+from grove.backends.base import FixedFields, object_name
 from grove.errors import GroveError
 from grove.meta import Manifest
 from grove.plan.changes import Apply, Change, Delete
@@ -36,18 +37,16 @@ def plan_objects(view: GangView) -> ObjectsPlan:
     """The changes that put the scheduler's objects in place."""
     if view.backend is None or view.translated.failure is not None:
         return ObjectsPlan(failure=view.translated.failure)
-    plan, recall = _Objects(view, view.backend), view.translated.recall
+    plan, lifecycle = _Objects(view), view.translated.lifecycle
     # A gang that the cache shows as it was before has told it by the gates that are open.
     opened = any(pod.active and not pod.spec.scheduling_gates for pod in view.members)
     initialized = is_initialized(view.gang) or opened
     for wanted in view.wanted_objects:
-        manifest = resync.present_form(
-            view.backend, wanted.manifest, wanted.existing, recall, initialized=initialized
-        )
+        manifest = resync.present_form(wanted.manifest, wanted.existing, lifecycle, initialized=initialized)
         plan.want(wanted, manifest, initialized=initialized)
     plan.remove_others()
     return ObjectsPlan(
-        tuple(resync.changes(recall)), tuple(plan.changes), tuple(plan.repairs), tuple(plan.leaving)
+        tuple(resync.changes(lifecycle)), tuple(plan.changes), tuple(plan.repairs), tuple(plan.leaving)
     )
 
 
@@ -72,12 +71,14 @@ def in_place(view: GangView, plan: ObjectsPlan) -> bool:
     return True
 
 
+_CHANGEABLE: Final = FixedFields(())
+
+
 class _Objects:
     """Collects what the objects of one gang need."""
 
-    def __init__(self, view: GangView, backend: Backend) -> None:
+    def __init__(self, view: GangView) -> None:
         self._view = view
-        self._backend = backend
         self._wanted: set[tuple[str, str]] = set()
         self.changes: list[Change] = []
         self.repairs: list[str] = []
@@ -102,8 +103,9 @@ class _Objects:
             # Refused with a sentence by whoever carries it out, unless it is gone by then.
             self.changes.append(Apply(resource, manifest))
             return
-        if there is not None and repair.cannot_change(self._backend, manifest, differing):
-            if not repair.is_replaceable(self._backend, manifest):
+        fixed = self._view.translated.lifecycle.fixed.get(object_name(manifest), _CHANGEABLE)
+        if there is not None and repair.cannot_change(fixed, differing):
+            if not fixed.replaceable:
                 # Pods of the gang are on nodes and belong to it; the next start gets an object of its own.
                 return
             # Its going wakes the gang, which then creates it anew.

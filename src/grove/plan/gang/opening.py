@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from grove.api import kinds
 from grove.api.gang import PodGang
-from grove.backends.base import Marks, StartingOnce, offers
+from grove.backends.base import Marks
 from grove.backends.shape import progress
 from grove.plan.changes import JsonPatch
 from grove.plan.gang.gates import Opening, gates_of, opening, releasable
@@ -26,8 +26,6 @@ def plan_gates(view: GangView, gang: PodGang, objects: ObjectsPlan) -> Iterator[
         placed=progress(gang, view.members).complete,
     )
     for pod in releasable(gang, view.members, state):
-        marks = Marks()
-        if offers(view.backend, StartingOnce):
-            marks = view.backend.renewed(pod, gang, view.context, view.now)
+        marks = view.translated.lifecycle.on_opening.get(pod.name, Marks())
         operations = opening(pod, gate, labels=marks.labels, annotations=marks.annotations)
         yield JsonPatch(kinds.PODS, pod.key, operations, uid=pod.uid)

@@ -12,7 +12,7 @@ from typing import Final
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import effective_revision
-from grove.backends.base import Capability, Context, Fidelity, Reserving, offers
+from grove.backends.base import Backend, Capability, Context, Fidelity, Moment, lifecycle_of
 from grove.backends.shape import progress, was_placed
 from grove.plan.gang.foreign import is_foreign
 from grove.plan.gang.view import GangView, OtherGang, PartialMemory, Wait, highest_priority
@@ -51,15 +51,15 @@ def plan_partial(view: GangView) -> PartialPlan:
         why = f"{found.sentence}, and nothing changed for {PARTIAL_SECONDS:g} seconds"
         memory, left = _unchanged(view, (len(bound), view.context.revision), PARTIAL_SECONDS)
         return _decided(memory, left, bound, why)
-    if bound or not offers(backend, Reserving):
+    held = view.translated.lifecycle.reserved
+    if bound or held is None:
         return PartialPlan(_moving(view))
-    return _reserved(view, backend, living)
+    return _reserved(view, backend, held, living)
 
 
-def _reserved(view: GangView, backend: Reserving, living: Sequence[Pod]) -> PartialPlan:
+def _reserved(view: GangView, backend: Backend, held: int, living: Sequence[Pod]) -> PartialPlan:
     """The same for a gang of which no pod is on a node yet, but for which places are held."""
     gang, revision = view.gang, view.context.revision
-    held = backend.reserved(gang, view.pods, view.context)
     if not held and view.partial.reserved_for != revision:
         return PartialPlan(_moving(view))
     view = replace(view, partial=replace(view.partial, reserved_for=revision))
@@ -100,23 +100,25 @@ def _unchanged(view: GangView, holding: Hashable, seconds: float) -> tuple[Parti
     return PartialMemory(holding, since, before.reserved_for), left if left > 0.001 else 0.0
 
 
-def _senior(view: GangView, backend: Reserving) -> PodGang | None:
+def _senior(view: GangView, backend: Backend) -> PodGang | None:
     """An older or more urgent gang for which places are held that are not enough."""
     ours = _rank(view.gang, view.members)
     for other in view.others:
-        if _holds_a_part(other, backend, view.context) and _rank(other.gang, other.pods) < ours:
+        if _holds_a_part(other, backend, view) and _rank(other.gang, other.pods) < ours:
             return other.gang
     return None
 
 
-def _holds_a_part(other: OtherGang, backend: Reserving, context: Context) -> bool:
+def _holds_a_part(other: OtherGang, backend: Backend, view: GangView) -> bool:
+    context = view.context
     theirs = Context(
         context.cluster,
         context.config,
         observed=context.observed,
         revision=effective_revision(other.gang, other.pods),
     )
-    return 0 < backend.reserved(other.gang, other.pods, theirs) < other.gang.minimum
+    held = lifecycle_of(backend, Moment(other.gang, other.pods, theirs, view.now)).reserved
+    return 0 < (held or 0) < other.gang.minimum
 
 
 def _rank(gang: PodGang, pods: Sequence[Pod]) -> tuple[int, str, str]:

@@ -78,7 +78,12 @@ def _plan_objects_and_listing(view: GangView) -> GangPlan:
     """What the gang itself and its scheduler's objects need: the part of whoever serves its backend."""
     objects = plan_objects(view)
     restart = restart_of(
-        view.gang, view.pods, view.backend, view.context, leaving=objects.leaving, now=view.now
+        view.gang,
+        view.pods,
+        view.translated.lifecycle,
+        view.context,
+        leaving=objects.leaving,
+        now=view.now,
     )
     unready = tuple(problem for each in view.preparations for problem in each.problems)
     lists = restart is None and objects.failure is None and not unready

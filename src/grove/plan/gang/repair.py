@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.kinds import GANGS
-from grove.backends.base import Backend, Replacing, offers
+from grove.backends.base import FixedFields
 from grove.meta import Manifest, UntypedObject
 from grove.plan.changes import difference, forgetting
 
@@ -49,16 +49,9 @@ def of_an_earlier(there: UntypedObject, gang: PodGang) -> bool:
     return owner.name == gang.name and owner.uid != gang.uid
 
 
-def cannot_change(backend: Backend, manifest: Manifest, patch: Manifest) -> bool:
+def cannot_change(fixed: FixedFields, patch: Manifest) -> bool:
     """Whether something differs that the API server refuses to change in place."""
-    if not offers(backend, Replacing):
-        return False
-    return any(_touches(patch, path.split(".")) for path in backend.immutable(manifest))
-
-
-def is_replaceable(backend: Backend, manifest: Manifest) -> bool:
-    """Whether an object that cannot be changed is deleted and created anew."""
-    return offers(backend, Replacing) and backend.replaceable(manifest)
+    return any(_touches(patch, path.split(".")) for path in fixed.paths)
 
 
 def _touches(patch: Manifest, path: Sequence[str]) -> bool:

@@ -1,15 +1,13 @@
 """A gang as its scheduler's objects, or why there are none. Pure: asks the backend, once for each look."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from grove.api import labels
 from grove.api.gang import PodGang
-from grove.api.pod import Pod
-from grove.backends.base import Backend, Context
+from grove.backends.base import Backend, Context, Lifecycle, Moment, lifecycle_of
 from grove.errors import BackendFailed, GroveError, NotEnabled, Terminal, Waiting
-from grove.meta import UntypedObject
 from grove.plan.gang.foreign import unusable_choice
-from grove.plan.gang.resync import recall_of
 from grove.plan.gang.view import Translated
 
 
@@ -20,29 +18,29 @@ def not_enabled(gang: PodGang, enabled: Sequence[str]) -> Translated:
     return Translated(failure=NotEnabled(why))
 
 
-def translate(
-    gang: PodGang,
-    backend: Backend,
-    context: Context,
-    objects: Sequence[UntypedObject],
-    pods: Sequence[Pod],
-) -> Translated:
-    """The gang's objects, and what its scheduler must learn again about those that were recreated."""
+def translate(moment: Moment, backend: Backend, *, preconditions: bool = True) -> Translated:
+    """The gang's objects, and what its scheduler needs beyond them.
+
+    `preconditions` is False where another process writes the objects: that one alone judges them.
+    """
     try:
-        if missing := missing_preconditions(backend, context):
-            return Translated(failure=Waiting("; ".join(missing)))
-        translation = backend.translate(gang, context)
-        return Translated(translation, recall_of(backend, gang, objects, pods))
+        if preconditions and (missing := missing_preconditions(backend, moment.context)):
+            raise Waiting("; ".join(missing))
+        translation = backend.translate(moment.gang, moment.context)
+        moment = replace(moment, translated=translation.manifests)
+        return Translated(translation, lifecycle_of(backend, moment))
     except Exception as failure:
-        return Translated(failure=backend_failure(backend.name, failure))
+        return Translated(
+            lifecycle=_untranslated(moment, backend), failure=backend_failure(backend.name, failure)
+        )
 
 
-def translate_for_gates(gang: PodGang, backend: Backend, context: Context) -> Translated:
-    """The same for a gang whose objects another process writes: it alone judges the preconditions."""
+def _untranslated(moment: Moment, backend: Backend) -> Lifecycle:
+    """What is known of a gang without objects; of a backend with a defect, nothing."""
     try:
-        return Translated(backend.translate(gang, context))
-    except Exception as failure:
-        return Translated(failure=backend_failure(backend.name, failure))
+        return lifecycle_of(backend, moment)
+    except Exception:
+        return Lifecycle()
 
 
 def missing_preconditions(backend: Backend, context: Context) -> Sequence[str]:

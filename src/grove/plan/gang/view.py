@@ -11,7 +11,7 @@ from grove.api import conditions, labels
 from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Backend, Context, Recall, Translation
+from grove.backends.base import Backend, Context, Lifecycle, Translation
 from grove.errors import GroveError
 from grove.meta import Manifest, Resource, UntypedObject, find_condition
 from grove.plan.gang.foreign import Adoption, PodPreparation, is_foreign
@@ -23,8 +23,8 @@ class Translated:
     """A gang as its scheduler's objects, or why it cannot be translated."""
 
     translation: Translation = field(default_factory=Translation)
-    #: What the scheduler must learn again before objects that were recreated may be as translated.
-    recall: Recall | None = None
+    #: What the scheduler needs of the gang beyond its objects, known also where there are none.
+    lifecycle: Lifecycle = field(default_factory=Lifecycle)
     failure: GroveError | None = None
 
 
