@@ -21,7 +21,7 @@ from grove.controllers.clique import CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
 from grove.controllers.contests import Contests
 from grove.controllers.definitions import Definitions
-from grove.controllers.foreign import ForeignGangs
+from grove.controllers.foreign import ForeignPods
 from grove.controllers.gang import GangReconciler
 from grove.controllers.limits import PodLimit
 from grove.controllers.liveness import Liveness
@@ -150,7 +150,7 @@ async def assemble(
         vanished,
         clock,
     )
-    foreign = ForeignGangs(shell, client)
+    foreign = ForeignPods(client, cache)
     contests, trials = Contests(client, clock), Trials(client, clock, applier.slots)
     controllers = _controllers(shell, foreign, contests, trials, configuration, metrics, rng, only)
     _forget_the_gone(shell, foreign)
@@ -233,7 +233,7 @@ def _scheduling(
 
 def _controllers(
     shell: Shell,
-    foreign: ForeignGangs,
+    foreign: ForeignPods,
     contests: Contests,
     trials: Trials,
     configuration: OperatorConfiguration,
@@ -280,7 +280,7 @@ def _controllers(
     return controllers
 
 
-def _forget_the_gone(shell: Shell, foreign: ForeignGangs) -> None:
+def _forget_the_gone(shell: Shell, foreign: ForeignPods) -> None:
     """What is remembered by an object's UID goes when the object does, whoever looks at it then."""
     forgets: tuple[tuple[Resource, Callable[[str], None]], ...] = (
         (kinds.CLIQUESETS, shell.scheduling.forget),

@@ -8,6 +8,9 @@
     │   └── KubeconfigError        no usable kubeconfig; names the file and the field
     ├── BackendFailed              a defect of a scheduler backend; the gang stays, says so and is tried again
     ├── Waiting                    not an error of ours: something must appear first (precondition missing)
+    │   └── NotEnabled             the gang's backend is not enabled in this operator
+    ├── OwnershipConflict          another controller insists on a field of an object that we apply
+    ├── PodLimitReached            a clique was scaled beyond the number of pods that one set may have
     ├── Deposed                    another process leads, or soon may: the write was not sent, or given up
     └── ApiError                   the API server said no; carries its Status
         ├── BadRequest (400)  Unauthorized (401)  Forbidden (403)  NotFound (404)
@@ -24,7 +27,7 @@ Imports nothing of ours. Retry everything except `Terminal`; log or raise, never
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class FieldError(NamedTuple):
@@ -81,6 +84,24 @@ class Waiting(GroveError):
     """Something that must exist first is not there yet; its appearance wakes us."""
 
     code = "ERR_WAITING"
+
+
+class NotEnabled(Waiting):
+    """The gang's backend is not enabled; enabling it wakes the gang."""
+
+    code = "ERR_BACKEND_NOT_ENABLED"
+
+
+class OwnershipConflict(GroveError):
+    """Another controller insists on a field of an object that we apply."""
+
+    code = "ERR_OWNERSHIP_CONFLICT"
+
+
+class PodLimitReached(GroveError):
+    """A clique was scaled beyond the number of pods that one set may have."""
+
+    code = "ERR_POD_LIMIT"
 
 
 class BackendFailed(GroveError):
@@ -173,3 +194,7 @@ class Stalled(Unreachable):
 
     A real API server sends no bookmarks for a kind of which nothing has changed since it was started.
     """
+
+
+#: Races and outages: the write is tried again, and nobody is told.
+PASSING: Final = (Conflict, Deposed, ServerError, TooManyRequests, Unreachable)

@@ -5,6 +5,7 @@ What we write are plain mappings (`Manifest`) that mention only the fields we ow
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, dataclass_transform
 
 import msgspec
@@ -158,6 +159,57 @@ class Object(View):
     def owner(self) -> OwnerReference | None:
         """The owner that controls this object, if any."""
         return next((ref for ref in self.metadata.owner_references if ref.controller), None)
+
+
+class UntypedObject(Object, frozen=True, gc=False, kw_only=True):
+    """An object of a kind that we know only as a manifest: metadata as a view, the whole as `manifest`.
+
+    The whole but for `managedFields`, of which only what was applied is kept.
+    """
+
+    manifest: Manifest = msgspec.field(default_factory=dict)
+    #: By field manager, the fields that its last server-side apply mentioned, as nested mappings of names.
+    applied: dict[str, Manifest] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, manifest: Manifest, resource: Resource) -> "UntypedObject":
+        """The view of a decoded object; items of a list do not repeat their kind, so it is filled in.
+
+        Who updated which field is left out: nobody here asks, and it is larger than the object itself.
+        """
+        metadata = dict(manifest.get("metadata") or {})
+        managed = metadata.pop("managedFields", None) or ()
+        return cls(
+            api_version=resource.api_version,
+            kind=resource.kind,
+            metadata=msgspec.convert(metadata, ObjectMeta),
+            manifest={
+                **manifest,
+                "apiVersion": resource.api_version,
+                "kind": resource.kind,
+                "metadata": metadata,
+            },
+            applied={
+                str(entry.get("manager")): _shared_names(msgspec.json.encode(entry.get("fieldsV1") or {}))
+                for entry in managed
+                if entry.get("operation") == "Apply" and not entry.get("subresource")
+            },
+        )
+
+
+@lru_cache(maxsize=512)
+def _shared_names(fields: bytes) -> Manifest:
+    """The names in an encoded set of fields; objects made alike, and there are thousands, share one."""
+    return _field_names(msgspec.json.decode(fields, type=dict))
+
+
+def _field_names(fields: Manifest) -> Manifest:
+    """The names in a set of fields; a list is one field, whatever of it is managed."""
+    return {
+        name.removeprefix("f:"): _field_names(inner)
+        for name, inner in fields.items()
+        if name.startswith("f:") and isinstance(inner, dict)
+    }
 
 
 def find_condition(conditions: Iterable[Condition], type: str) -> Condition | None:

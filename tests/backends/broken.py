@@ -12,7 +12,9 @@ from grove.backends.base import (
     Context,
     EventSource,
     Fidelity,
+    Lifecycle,
     Loss,
+    Moment,
     Observed,
     Precondition,
     Reading,
@@ -403,3 +405,8 @@ class ReadsAllEvents(Broken):
 class ForgetsLevels(Broken):
     def levels_of(self, manifest: Manifest) -> tuple[str, ...]:
         return super().levels_of(manifest)[:1]
+
+
+class ReplacesPods(Broken):
+    def lifecycle(self, moment: Moment) -> Lifecycle:
+        return Lifecycle(replace=tuple(moment.pods))

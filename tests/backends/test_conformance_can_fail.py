@@ -44,6 +44,7 @@ from tests.backends.broken import (
     Recycles,
     RefusesAll,
     Remembers,
+    ReplacesPods,
     Scribbles,
     Secretive,
     Silent,
@@ -172,6 +173,7 @@ CASES = {
     "events of everybody": Case(
         ReadsAllEvents, K.test_the_events_that_it_wants_read_are_those_of_one_component
     ),
+    "pods replaced for nothing": Case(ReplacesPods, K.test_its_lifecycle_concerns_only_what_it_was_given),
     "levels lost": Case(
         ForgetsLevels, K.test_its_topology_object_says_what_the_binding_says_and_goes_with_it
     ),

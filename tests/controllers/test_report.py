@@ -17,13 +17,13 @@ from grove.controllers.pacing import (
     TRAFFIC_STEPS,
     PodTraffic,
     StatusThrottle,
-    Urgency,
     WriteLoad,
 )
 from grove.controllers.report import Reported, Reporter
 from grove.kube.client import Client, Written
 from grove.meta import Key, Manifest, ObjectMeta, Resource
 from grove.plan.changes import Create
+from grove.plan.urgency import Urgency
 from grove.runtime.outcome import After
 from grove.testing import make
 from grove.testing.virtual_time import run_virtual, virtual_clock

@@ -4,6 +4,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
@@ -28,8 +29,6 @@ LONG_FUNCTIONS: Final = frozenset(
         "build.go",
         "cache.add",
         "cliques.desired_clique",
-        "gang_report.tell",
-        "gang_words.extra_conditions",
         "gangs.desired_gang",
         "patching._apply",
         "planes.real_plane",
@@ -92,3 +91,9 @@ def test_every_verb_of_make_is_in_the_table() -> None:
     verbs = set(re.findall(r"^([a-z0-9-]+):.*", makefile, re.MULTILINE)) - {"help"}
     told = set(re.findall(r"`make ([a-z0-9-]+)`", CONTRIBUTING.split("## House rules")[0]))
     assert told == verbs
+
+
+def test_the_guide_names_every_field_of_a_lifecycle_and_no_other() -> None:
+    section = BACKENDS_GUIDE.split("The fields of a `Lifecycle`:")[1].split("\n### ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", " ".join(rows))) == {each.name for each in fields(base.Lifecycle)}

@@ -14,7 +14,7 @@ from grove.errors import FieldError
 from grove.meta import Condition, Manifest
 from grove.plan.clique_status import desired_clique_status
 from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status, outdated
-from grove.plan.gang_status import GangFacts, desired_gang_status
+from grove.plan.gang.status import GangFacts, desired_gang_status
 from grove.testing import make
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)

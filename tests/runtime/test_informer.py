@@ -12,10 +12,10 @@ from tests.runtime.fakes import OTHERS, THINGS, FakeServer, gone, pass_time, thi
 
 from grove.errors import Forbidden, NotFound, Stalled, TooManyRequests, Unreachable
 from grove.kube.watch import WatchEvent
-from grove.meta import Key, Object, ObjectMeta
+from grove.meta import Key, Object, ObjectMeta, UntypedObject
 from grove.runtime.cache import Cache
 from grove.runtime.informer import Informer
-from grove.runtime.store import Foreign, Store
+from grove.runtime.store import Store
 from grove.testing.virtual_time import run_virtual, virtual_clock, virtual_loop
 
 Change = tuple[str, str]
@@ -502,7 +502,7 @@ def test_a_foreign_kind_keeps_its_whole_manifest() -> None:
     async def main() -> None:
         server = FakeServer()
         server.put("a")
-        informer = Informer(server, OTHERS, Foreign, clock=virtual_clock(), rng=random.Random(0))
+        informer = Informer(server, OTHERS, UntypedObject, clock=virtual_clock(), rng=random.Random(0))
         task = asyncio.create_task(informer.run())
         await informer.synced.wait()
         await pass_time(1)
@@ -520,15 +520,15 @@ def test_a_foreign_kind_keeps_its_whole_manifest() -> None:
 
 def test_who_manages_the_fields_of_a_foreign_kind_is_not_kept() -> None:
     metadata = {"name": "a", "labels": {"x": "y"}, "managedFields": [{"manager": "somebody"}]}
-    item = Foreign.of({"metadata": metadata, "spec": {"x": 1}}, OTHERS)
+    item = UntypedObject.of({"metadata": metadata, "spec": {"x": 1}}, OTHERS)
     assert item.manifest["metadata"] == {"name": "a", "labels": {"x": "y"}}
     assert (item.name, item.manifest["spec"]) == ("a", {"x": 1})
 
 
 def test_objects_that_were_applied_alike_share_the_names_of_their_fields() -> None:
-    def applied(name: str) -> Foreign:
+    def applied(name: str) -> UntypedObject:
         entry = {"manager": "m", "operation": "Apply", "fieldsV1": {"f:spec": {"f:x": {}}}}
-        return Foreign.of({"metadata": {"name": name, "managedFields": [entry]}}, OTHERS)
+        return UntypedObject.of({"metadata": {"name": name, "managedFields": [entry]}}, OTHERS)
 
     assert applied("a").applied == {"m": {"spec": {"x": {}}}}
     assert applied("a").applied["m"] is applied("b").applied["m"]
@@ -544,20 +544,20 @@ def test_the_cache_starts_what_is_added_later_and_says_what_is_missing() -> None
         running = asyncio.create_task(cache.run())
         await cache.wait_synced()
         assert cache.missing() == []
-        second = cache.add(OTHERS, Foreign, indexes={"name": lambda item: [item.name]})
+        second = cache.add(OTHERS, UntypedObject, indexes={"name": lambda item: [item.name]})
         assert cache.missing() == ["others.example.org is still being listed"]
         await cache.wait_synced()
         assert second.store.index("name", "a")[0].name == "a"
         assert cache.store(Object) is first.store
-        assert cache.store(Foreign) is second.store
+        assert cache.store(UntypedObject) is second.store
         assert cache.add(THINGS, Object, indexes={"uid": lambda item: [item.uid]}) is first
         assert len(first.store.index("uid", "uid-a")) == 1
         with pytest.raises(ValueError, match="already cached as Object"):
             cache.add(THINGS, Object, namespace="elsewhere")
         cache.remove(OTHERS)
         assert cache.informer(OTHERS) is None
-        with pytest.raises(KeyError, match="0 cached resources have the type Foreign"):
-            cache.store(Foreign)
+        with pytest.raises(KeyError, match="0 cached resources have the type UntypedObject"):
+            cache.store(UntypedObject)
         running.cancel()
 
     run_virtual(main)

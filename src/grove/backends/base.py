@@ -236,26 +236,6 @@ class Probing(Protocol):
         ...
 
 
-@runtime_checkable
-class Replacing(Protocol):
-    """A backend with objects of which something cannot be changed in place."""
-
-    def immutable(self, manifest: Manifest) -> Sequence[str]:
-        """The dotted paths that the API server refuses to change; empty where a patch will do.
-
-        Only fields that the translated object mentions are compared: the server fills in others.
-        """
-        ...
-
-    def replaceable(self, manifest: Manifest) -> bool:
-        """Whether such an object is deleted and created anew under its name.
-
-        Otherwise it stays as it is for as long as pods of the gang are on nodes; the next start has another
-        name.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Observed:
     """A kind of which a backend must see what others made: all of it, or one object."""
@@ -316,61 +296,71 @@ class Editing(Protocol):
         ...
 
 
-@runtime_checkable
-class StartingOnce(Protocol):
-    """A backend whose scheduler starts a gang only once under one name.
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One gang as it is now: what a `Lifecycle` is made from."""
 
-    When a pod that the gang lists is lost before any is placed, the whole gang is started anew: it gets
-    another revision, and new pods.
-    """
-
-    def given_up(self, pod: Pod, gang: PodGang, context: Context) -> bool:
-        """Whether the scheduler ended this pod with the present start; it is kept until the next one."""
-        ...
-
-    def renewed(self, pod: Pod, gang: PodGang, context: Context, now: datetime) -> Marks:
-        """Labels and annotations that a pod must get when its gate opens, because time has passed."""
-        ...
-
-
-@runtime_checkable
-class Reserving(Protocol):
-    """A backend whose scheduler holds places for a gang before the gang is complete.
-
-    Gangs that each hold a part of what all of them need would wait for one another for ever.
-    """
-
-    def reserved(self, gang: PodGang, pods: Sequence[Pod], context: Context) -> int:
-        """How many places the scheduler holds for the gang; 0 when it holds none or the gang is placed."""
-        ...
+    gang: PodGang
+    #: Its pods, those included that a scheduler made to hold places for them.
+    pods: Sequence[Pod]
+    context: Context
+    now: datetime
+    #: The scheduler's objects that the gang has, without those that are being deleted.
+    objects: Sequence[Manifest] = ()
+    #: What the gang is translated to now; empty where it cannot be translated.
+    translated: Sequence[Manifest] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Recall:
-    """What it takes until a scheduler knows the pods of objects that were made anew."""
+class FixedFields:
+    """What of an object cannot be changed in place.
 
-    #: Whether the objects stay as they were made: the scheduler, or a pod, is not so far yet.
-    waits: bool = False
+    Only fields that the translated object mentions are compared: the server fills in others.
+    """
+
+    #: The dotted paths that the API server refuses to change.
+    paths: tuple[str, ...]
+    #: Whether such an object is deleted and created anew under its name. Otherwise it stays as it is for as
+    #: long as pods of the gang are on nodes; the next start has another name.
+    replaceable: bool = False
+
+
+#: A scheduler's object of one gang: its kind and its name.
+ObjectName = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """What a scheduler needs of a gang beyond its objects, at one moment. The default: nothing."""
+
+    #: Whether the scheduler starts a gang only once under one name. When a pod that the gang lists is lost
+    #: before any is placed, such a gang is started anew: it gets another revision, and new pods.
+    starts_once: bool = False
+    #: The names of pods that the scheduler ended with the present start; they are kept until the next one.
+    keep: frozenset[str] = frozenset()
+    #: How many places the scheduler holds for the gang before it is complete; None where it never holds any.
+    #: Gangs that each hold a part of what all of them need would wait for one another for ever.
+    reserved: int | None = None
+    #: By the name of a pod, what it must get when its gate opens, because time has passed.
+    on_opening: Mapping[str, Marks] = field(default_factory=dict)
+    #: The translated objects of which something cannot be changed in place.
+    fixed: Mapping[ObjectName, FixedFields] = field(default_factory=dict)
+    #: How an object that was deleted by hand must come back where the scheduler loses the membership of pods
+    #: with it: nothing may be placed under it. It stays so while `hold_back` is set.
+    recreated: Mapping[ObjectName, Manifest] = field(default_factory=dict)
+    hold_back: bool = False
     #: Pods that must change for the scheduler to hear of them, and how.
-    touched: tuple[tuple[Pod, Marks], ...] = ()
+    touch: tuple[tuple[Pod, Marks], ...] = ()
     #: Pods without a node of which it will not hear in any case: only new ones in their place are tried.
-    replaced: tuple[Pod, ...] = ()
+    replace: tuple[Pod, ...] = ()
 
 
 @runtime_checkable
-class Recalling(Protocol):
-    """A backend whose scheduler loses pod membership when its object is deleted, and does not rebuild it.
+class Living(Protocol):
+    """A backend whose scheduler needs more of a gang than its objects: see `Lifecycle`."""
 
-    An object that was deleted by hand comes back as `made_anew` says and stays so while `recall` waits; then
-    `recall`'s pods are replaced, and the object becomes what was translated.
-    """
-
-    def made_anew(self, manifest: Manifest) -> Manifest:
-        """The translated object as it must come back; under it nothing may be placed."""
-        ...
-
-    def recall(self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod]) -> Recall | None:
-        """What is left to do for those of the objects that came back; None when none of them did."""
+    def lifecycle(self, moment: Moment) -> Lifecycle:
+        """What to hold back, keep, replace or touch now."""
         ...
 
 
@@ -401,3 +391,13 @@ def offers(backend: object, protocol: type[P]) -> TypeGuard[P]:
     if known is None:
         known = _OFFERS[question] = isinstance(backend, protocol)
     return known
+
+
+def lifecycle_of(backend: "Backend | None", moment: Moment) -> Lifecycle:
+    """What a backend says about a gang at one moment; nothing if it does not say."""
+    return backend.lifecycle(moment) if offers(backend, Living) else Lifecycle()
+
+
+def object_name(manifest: Manifest) -> ObjectName:
+    """By what `Lifecycle` names a translated object."""
+    return str(manifest["kind"]), str(manifest["metadata"]["name"])

@@ -13,8 +13,7 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import RUNNING, PodGang
 from grove.api.pod import Pod
-from grove.meta import Key, Object, Resource, is_true
-from grove.runtime.store import Foreign
+from grove.meta import Key, Object, Resource, UntypedObject, is_true
 from grove.view.reasons import reasons_of_cliqueset, waiting_for
 from grove.view.world import node_view
 from grove.words import counted
@@ -125,7 +124,7 @@ class Narrator:
                 seen.gates[pod.name] = gate.name
         self._advance(seen)
 
-    def object(self, resource: Resource, old: Foreign | None, new: Foreign | None) -> None:
+    def object(self, resource: Resource, old: UntypedObject | None, new: UntypedObject | None) -> None:
         if new is None or old is not None or new.owner is None:
             return
         seen = self._of(Key(new.namespace, new.owner.name))
@@ -133,7 +132,7 @@ class Narrator:
         self._tell("scheduler", f"{resource.kind} {new.name} created ({resource.api_version})")
         self._once(seen, "objects", "")
 
-    def node(self, old: Object | None, new: Foreign | None) -> None:
+    def node(self, old: Object | None, new: UntypedObject | None) -> None:
         if new is not None and new.name not in self.known_nodes:
             self.known_nodes.add(new.name)
             self._tell("node", f"{new.name} joined with {counted(node_view(new.manifest).gpus, 'GPU')}")

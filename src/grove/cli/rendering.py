@@ -33,7 +33,7 @@ from grove.extensions import installed
 from grove.meta import Manifest, Object
 from grove.plan.children import Observed, Settled, plan_children
 from grove.plan.edits import decided_minima
-from grove.plan.gangs import references, referencing_podgroups
+from grove.plan.gang.references import references, referencing_podgroups
 from grove.plan.hashing import generation_hash
 from grove.plan.pods import desired_pod, plan_pods
 

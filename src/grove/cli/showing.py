@@ -33,9 +33,8 @@ from grove.cli.planes import Plane, RealRequest, embedded_plane, first, real_pla
 from grove.cli.talk import Failed, emit
 from grove.cli.tree import drawn
 from grove.kube.client import Client
-from grove.meta import Key, Manifest, Resource, resource
+from grove.meta import Key, Manifest, Resource, UntypedObject, resource
 from grove.runtime.cache import Cache
-from grove.runtime.store import Foreign
 from grove.view.forest import forest
 from grove.view.world import GPU, RACK, ZONE, node_view
 from grove.words import counted
@@ -168,8 +167,8 @@ class Stage:
         cache.add(kinds.CLIQUES, PodClique).subscribe(self.seen.clique)
         cache.add(kinds.PODS, Pod, labels=ours).subscribe(self.seen.pod)
         for each in await scheduler_resources(client):
-            cache.add(each, Foreign, labels=ours).subscribe(_listener(self.seen, each))
-        nodes = cache.add(NODES, Foreign)
+            cache.add(each, UntypedObject, labels=ours).subscribe(_listener(self.seen, each))
+        nodes = cache.add(NODES, UntypedObject)
         running = asyncio.create_task(cache.run(), name="watches")
         try:
             await asyncio.wait_for(cache.wait_synced(), LIMIT_SECONDS)
@@ -232,7 +231,7 @@ def example(file: str) -> list[Document]:
     return parse((folder / file).read_text(encoding="utf-8"), file)
 
 
-def _listener(seen: Narrator, each: Resource) -> Callable[[Foreign | None, Foreign | None], None]:
+def _listener(seen: Narrator, each: Resource) -> Callable[[UntypedObject | None, UntypedObject | None], None]:
     return lambda old, new: seen.object(each, old, new)
 
 

@@ -12,20 +12,18 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Protocol
 
 from grove.controllers.echoes import Echoes
 from grove.controllers.pacing import WriteLoad
 from grove.errors import (
+    PASSING,
     AlreadyExists,
     Conflict,
-    Deposed,
     GroveError,
     Invalid,
     NotFound,
-    ServerError,
-    TooManyRequests,
-    Unreachable,
+    OwnershipConflict,
 )
 from grove.kube.client import Client, Written
 from grove.meta import Key, Object, Resource, manifest_key
@@ -53,20 +51,10 @@ _PEOPLE = re.compile(r"^(kubectl|k9s|lens|helm|argocd|oc)\b", re.IGNORECASE)
 _MANAGER = re.compile(r'conflicts? with "([^"]+)"')
 
 
-#: What is not worth telling: a race or an outage is simply tried again.
-PASSING: Final = (Conflict, Deposed, ServerError, TooManyRequests, Unreachable)
-
-
 class NameTaken(GroveError):
     """An object of the name we need exists and is not ours; it must go before we can go on."""
 
     code = "ERR_NAME_TAKEN"
-
-
-class OwnershipConflict(GroveError):
-    """Another controller insists on a field of an object that we apply."""
-
-    code = "ERR_OWNERSHIP_CONFLICT"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import effective_revision
-from grove.backends.base import Backend, Context
+from grove.backends.base import Backend, Context, Moment, lifecycle_of
 from grove.controllers import events
 from grove.controllers.apply import (
     NO_BARRIER,
@@ -22,16 +22,17 @@ from grove.controllers.apply import (
 )
 from grove.controllers.limits import PodLimit
 from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_OWNER, of_one_set, pods_of
-from grove.controllers.pacing import POD_LIMIT_SECONDS, Urgency
-from grove.controllers.restarts import bound_by_podgroup, given_up
+from grove.controllers.pacing import POD_LIMIT_SECONDS
 from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError
 from grove.meta import Key, Manifest, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.clique_status import desired_clique_status
 from grove.plan.conditions import timestamp
+from grove.plan.gang.restart import bound_by_podgroup, kept
 from grove.plan.moves import backend_of, leaves, stranded
 from grove.plan.pods import desired_pod, mislabelled, outdated, plan_pods
+from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome
 
 #: How many pods of a clique are created in one go: what is planned is held in memory until it is written.
@@ -136,7 +137,8 @@ class CliqueReconciler:
             return changes
         revision = seen.context.revision
         lost = {*outdated(clique, seen.pods, revision), *self.stranded(seen.pods, backend)}
-        kept = given_up(seen.pods, seen.members, gang, backend, seen.context)
+        moment = Moment(gang, seen.pods, seen.context, self.shell.clock.now())
+        ended = kept(seen.pods, seen.members, lifecycle_of(backend, moment))
         have = sum(not pod.terminating for pod in seen.pods)
         granted = self.limit.grant(clique, seen.cliqueset, have=have)
         plan = plan_pods(
@@ -144,7 +146,7 @@ class CliqueReconciler:
             seen.pods,
             gang=gang,
             revision=revision,
-            kept=kept,
+            kept=ended,
             outlived=lost,
             taken=self._taken_names(seen),
             granted=granted,

@@ -29,7 +29,7 @@ from grove.controllers.apply import (
 )
 from grove.controllers.contests import FORGET_SECONDS, Contests
 from grove.controllers.members import pods_of
-from grove.controllers.pacing import CREATING_SECONDS, MOVING_SECONDS, Urgency
+from grove.controllers.pacing import CREATING_SECONDS, MOVING_SECONDS
 from grove.controllers.shell import Shell
 from grove.controllers.trials import AGAIN_SECONDS, Trials
 from grove.meta import Condition, Key, find_condition
@@ -39,6 +39,7 @@ from grove.plan.cliqueset_status import SetFacts, cliqueset_status, outdated, un
 from grove.plan.edits import decided_minima, impossible_edits, placed_gangs
 from grove.plan.hashing import generation_hash
 from grove.plan.moves import any_leaves, backend_of, held_back, moved
+from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome, soonest
 from grove.runtime.yielding import giving_way
 from grove.words import counted

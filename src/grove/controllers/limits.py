@@ -9,17 +9,11 @@ from grove.api import labels, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.pod import Pod
-from grove.errors import GroveError
+from grove.errors import PodLimitReached
 from grove.meta import Key
 from grove.runtime.cache import Cache
 
 BY_SET = "set"
-
-
-class PodLimitReached(GroveError):
-    """A clique was scaled beyond the number of pods that one set may have."""
-
-    code = "ERR_POD_LIMIT"
 
 
 class PodLimit:

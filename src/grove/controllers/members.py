@@ -10,7 +10,7 @@ from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.meta import Key, Object
-from grove.plan.foreign import is_foreign
+from grove.plan.gang.foreign import is_foreign
 from grove.runtime.cache import Cache
 
 PODS_BY_GANG: Final = "gang"

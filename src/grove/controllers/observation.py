@@ -12,11 +12,10 @@ from typing import Final
 
 from grove.backends.base import Observed
 from grove.controllers.watches import Watches
-from grove.meta import Manifest, Resource
+from grove.meta import Manifest, Resource, UntypedObject
 from grove.runtime.clock import Clock
 from grove.runtime.informer import Informer
 from grove.runtime.ports import Reader
-from grove.runtime.store import Foreign
 
 GATHER_SECONDS: Final = 0.5
 
@@ -36,7 +35,7 @@ class Observation:
         self._client = client
         self._clock = clock
         self._rng = rng
-        self._watches: Watches[Observed, Foreign] = Watches("observing", self._informer)
+        self._watches: Watches[Observed, UntypedObject] = Watches("observing", self._informer)
         self._wanted: dict[str, tuple[Observed, ...]] = {}
         self._sights: dict[str, Sight] = {}
         self._known: dict[str, object] = {}
@@ -80,11 +79,11 @@ class Observation:
                 seen[each.resource] = seen.get(each.resource, ()) + found
         return seen
 
-    def _informer(self, each: Observed) -> Informer[Foreign]:
-        informer: Informer[Foreign] = Informer(
+    def _informer(self, each: Observed) -> Informer[UntypedObject]:
+        informer: Informer[UntypedObject] = Informer(
             self._client,
             each.resource,
-            Foreign,
+            UntypedObject,
             namespace=each.namespace,
             fields=f"metadata.name={each.name}" if each.name else "",
             clock=self._clock,

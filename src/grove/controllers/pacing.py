@@ -8,11 +8,11 @@ how soon depends on who waits for it (`Urgency`). *Polling*: the few things that
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from enum import Enum, auto
 from typing import Final, Protocol
 
 from grove.api.pod import Pod
 from grove.meta import Key, Resource
+from grove.plan.urgency import Urgency
 from grove.runtime.clock import Clock
 from grove.runtime.outcome import remaining
 
@@ -85,19 +85,6 @@ CREATING_SECONDS: Final = 2.0
 #: So many steps of pods (bound, ready) within so many seconds mean that many pods are being placed.
 TRAFFIC_STEPS: Final = 16
 TRAFFIC_SECONDS: Final = 2.0
-
-
-class Urgency(Enum):
-    """Who waits for a status."""
-
-    #: Somebody cannot go on before it is written.
-    IMMEDIATE = auto()
-    #: Why something does not go on: within half a second, unless it is over by then.
-    SOON = auto()
-    #: Progress: once it has settled and nothing more important is to be written.
-    SETTLED = auto()
-    #: Still waiting, which is no news: deferred while many pods are being placed.
-    DEFERRED = auto()
 
 
 class PodTraffic:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import msgspec
 
 from grove.controllers.apply import Applier, Remembers
-from grove.controllers.pacing import StatusThrottle, Urgency
+from grove.controllers.pacing import StatusThrottle
 from grove.meta import Key, Manifest, Object, Resource
 from grove.plan.changes import Patch, difference
+from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome
 
 

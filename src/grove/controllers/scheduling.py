@@ -8,7 +8,7 @@ its own at once.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from grove.api import kinds, labels
@@ -30,13 +30,11 @@ from grove.backends.base import (
 from grove.backends.registry import Registry, Selection
 from grove.controllers.observation import Observation
 from grove.controllers.remarks import Remarks
-from grove.controllers.repair import is_ours, of_an_earlier
 from grove.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
 from grove.kube.client import Client
-from grove.meta import Key, Manifest, Object, Resource, manifest_key, resource
+from grove.meta import Key, Manifest, Object, Resource, UntypedObject, manifest_key, resource
 from grove.runtime.cache import Cache
 from grove.runtime.metrics import Metrics
-from grove.runtime.store import Foreign
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +48,7 @@ CRDS = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namesp
 _PROBE_NAMESPACE = "default"
 _OURS = f"{labels.MANAGED_BY}={labels.MANAGER}"
 
-Listener = Callable[[Resource, Foreign | None, Foreign | None], None]
+Listener = Callable[[Resource, UntypedObject | None, UntypedObject | None], None]
 
 
 class Scheduling:
@@ -168,35 +166,22 @@ class Scheduling:
 
     # Objects --------------------------------------------------------------------------------------
 
-    def objects_of(self, gang: PodGang) -> list[Foreign]:
+    def objects_of(self, gang: PodGang) -> list[UntypedObject]:
         """The scheduler objects that a gang owns, of every backend: stale ones are found like this too."""
-        found: list[Foreign] = []
+        found: list[UntypedObject] = []
         for each in sorted(self._known):
             informer = self._cache.informer(each)
             if informer is not None:
-                found += [item for item in informer.store.index(OWNER, gang.uid) if isinstance(item, Foreign)]
+                found += [
+                    item for item in informer.store.index(OWNER, gang.uid) if isinstance(item, UntypedObject)
+                ]
         return found
 
-    def object(self, manifest: Manifest) -> Foreign | None:
+    def object(self, manifest: Manifest) -> UntypedObject | None:
         """The existing counterpart of a translated object."""
         informer = self._cache.informer(self.resource_of(manifest))
         item = informer.store.get(manifest_key(manifest)) if informer is not None else None
-        return item if isinstance(item, Foreign) else None
-
-    def in_place(self, gang: PodGang, manifests: Sequence[Manifest], *, running: bool) -> bool:
-        """Whether every translated object exists and is the gang's.
-
-        One that is being deleted, or goes with an earlier gang, does as long as pods of the gang are on
-        nodes: it lasts as long as they do, and their replacements belong to it too.
-        """
-        for manifest in manifests:
-            item = self.object(manifest)
-            if item is None:
-                return False
-            stays = is_ours(item, gang) and not item.terminating
-            if not stays and not (running and (is_ours(item, gang) or of_an_earlier(item, gang))):
-                return False
-        return True
+        return item if isinstance(item, UntypedObject) else None
 
     def resource_of(self, manifest: Manifest) -> Resource:
         """The resource that serves a translated object."""
@@ -358,9 +343,9 @@ class Scheduling:
     def _watch(self, each: Resource) -> None:
         # A topology object may be managed by somebody else; whatever else concerns us is labelled ours.
         selection = _OURS if each.namespaced else ""
-        informer = self._cache.add(each, Foreign, labels=selection, indexes={OWNER: owner_uids})
+        informer = self._cache.add(each, UntypedObject, labels=selection, indexes={OWNER: owner_uids})
 
-        def tell(old: Foreign | None, new: Foreign | None) -> None:
+        def tell(old: UntypedObject | None, new: UntypedObject | None) -> None:
             for listener in self.listeners:
                 listener(each, old, new)
 
@@ -370,11 +355,6 @@ class Scheduling:
 def owner_uids(item: Object) -> Iterable[str]:
     """The index by controlling owner."""
     return (item.owner.uid,) if item.owner is not None else ()
-
-
-def missing_preconditions(backend: Backend, context: Context) -> Sequence[str]:
-    """What a backend lacks in the cluster, one sentence each."""
-    return [each.missing for each in backend.preconditions(context) if each.missing]
 
 
 def gang_key(item: Object) -> Key | None:

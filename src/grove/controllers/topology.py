@@ -9,11 +9,10 @@ from grove.backends.base import Backend, TopologyAware
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Remembers
 from grove.controllers.shell import Shell
-from grove.meta import Condition, Key, Manifest, find_condition
+from grove.meta import Condition, Key, Manifest, UntypedObject, find_condition
 from grove.plan.changes import Apply, Change, Delete
 from grove.plan.conditions import merged
 from grove.runtime.outcome import DONE, Outcome
-from grove.runtime.store import Foreign
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class TopologyReconciler:
             return Comparison(_status(backend, name, message=missing))
         informer = self.shell.cache.informer(resource)
         item = informer.store.get(Key("", name)) if informer is not None else None
-        there = item if isinstance(item, Foreign) else None
+        there = item if isinstance(item, UntypedObject) else None
         wanted = tuple(level.key for level in binding.spec.levels)
         same = there is not None and aware.levels_of(there.manifest) == wanted
         if same and there is not None:
@@ -121,7 +120,7 @@ class TopologyReconciler:
 
 
 def _status(
-    backend: Backend, reference: str, there: Foreign | None = None, message: str = ""
+    backend: Backend, reference: str, there: UntypedObject | None = None, message: str = ""
 ) -> SchedulerTopologyStatus:
     return SchedulerTopologyStatus(
         scheduler_name=backend.scheduler_name,

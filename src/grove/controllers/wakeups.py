@@ -24,10 +24,9 @@ from grove.api.topology import ClusterTopologyBinding
 from grove.controllers.echoes import Echoes
 from grove.controllers.pacing import DEBOUNCE_SECONDS, debounce_children, debounce_pods, debounce_status
 from grove.controllers.scheduling import Scheduling, gang_key
-from grove.meta import Key, Object, Resource, find_condition
+from grove.meta import Key, Object, Resource, UntypedObject, find_condition
 from grove.plan.conditions import Reporting
 from grove.runtime.cache import Cache
-from grove.runtime.store import Foreign
 
 CLIQUESET = "cliqueset"
 CLIQUE = "clique"
@@ -324,7 +323,7 @@ def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Wakeable], 
         listen = _listener(wakeup, cache, controllers[wakeup.controller])
         informer.subscribe(_unless_echo(wakeup.resource, echoes, listen) if wakeup in STATUSES else listen)
 
-    def scheduler_object(resource: Resource, old: Foreign | None, new: Foreign | None) -> None:
+    def scheduler_object(resource: Resource, old: UntypedObject | None, new: UntypedObject | None) -> None:
         item = new or old
         if item is None:
             return

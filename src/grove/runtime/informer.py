@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar, cast
 
 from grove.errors import ApiError, Forbidden, Gone, NotFound, Stalled
-from grove.meta import Key, Manifest, Object, Resource
+from grove.meta import Key, Manifest, Object, Resource, UntypedObject
 from grove.runtime.backoff import Backoff
 from grove.runtime.clock import Clock, SystemClock
 from grove.runtime.ports import Reader
-from grove.runtime.store import Foreign, Store, revision_of
+from grove.runtime.store import Store, revision_of
 
 log = logging.getLogger(__name__)
 
@@ -277,12 +277,12 @@ class Informer(Generic[T]):
                 log.exception("progress callback failed", extra={"resource": str(self.resource)})
 
     def _wire_type(self) -> "type[T]":
-        # A Foreign is made from the whole manifest, which the client decodes as a plain mapping.
-        return cast("type[T]", dict) if issubclass(self.type, Foreign) else self.type
+        # An UntypedObject is made from the whole manifest, which the client decodes as a plain mapping.
+        return cast("type[T]", dict) if issubclass(self.type, UntypedObject) else self.type
 
     def _decode(self, wire: object) -> T:
         if isinstance(wire, dict):
-            return cast(T, Foreign.of(cast(Manifest, wire), self.resource))
+            return cast(T, UntypedObject.of(cast(Manifest, wire), self.resource))
         return cast(T, wire)
 
     def _well(self) -> None:

@@ -11,7 +11,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.meta import Key, Manifest, Object
-from grove.plan.foreign import is_foreign
+from grove.plan.gang.foreign import is_foreign
 from grove.view.model import EventView, NodeView
 
 GPU: Final = "nvidia.com/gpu"

@@ -7,7 +7,7 @@ from tests.backends import clusters
 from tests.backends.clusters import on
 
 from grove.api.cliqueset import PodCliqueSet
-from grove.backends.base import Capability, Cluster, Probing, Replacing
+from grove.backends.base import Capability, Cluster, Living, Probing
 from grove.backends.default import DefaultBackend
 from grove.backends.default.generation import DISRUPTION_FIELD, TOPOLOGY_FIELD, detect
 from grove.meta import Manifest
@@ -52,7 +52,7 @@ def test_a_version_without_the_resource_proves_nothing() -> None:
 
 def test_the_backend_offers_its_optional_abilities() -> None:
     assert isinstance(BACKEND, Probing)
-    assert isinstance(BACKEND, Replacing)
+    assert isinstance(BACKEND, Living)
 
 
 PROBES: dict[str, tuple[Cluster, Manifest, frozenset[str]]] = {

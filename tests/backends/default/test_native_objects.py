@@ -9,11 +9,12 @@ from tests.backends import clusters
 from tests.backends.clusters import on
 
 from grove.api.gang import PodGang
-from grove.backends.base import Capability, Cluster, Fidelity, Loss
+from grove.backends.base import Capability, Cluster, Fidelity, Loss, Moment
 from grove.backends.default import DefaultBackend
 from grove.errors import InvalidConfiguration, InvalidInput, Unsupported, Waiting
 from grove.meta import Manifest
 from grove.testing import make
+from grove.testing.virtual_time import EPOCH
 
 BACKEND = DefaultBackend()
 RACK, ZONE, HOST = "example.com/rack", "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -667,9 +668,8 @@ IMMUTABLE: dict[str, tuple[PodGang, Cluster, list[tuple[str, tuple[str, ...], bo
 def test_what_cannot_be_changed_in_place_and_what_is_then_made_anew(name: str) -> None:
     gang, cluster, want = IMMUTABLE[name]
     made = BACKEND.translate(gang, on(cluster)).manifests
-    assert [
-        (each["kind"], tuple(BACKEND.immutable(each)), BACKEND.replaceable(each)) for each in made
-    ] == want
+    fixed = BACKEND.lifecycle(Moment(gang, (), on(cluster), EPOCH, translated=made)).fixed
+    assert [(kind, each.paths, each.replaceable) for (kind, _), each in fixed.items()] == want
 
 
 def test_every_start_of_a_gang_has_objects_of_its_own_and_pods_point_to_them() -> None:

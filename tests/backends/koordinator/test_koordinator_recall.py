@@ -6,9 +6,11 @@ import pytest
 
 from grove.api.labels import MADE_ANEW, SHOWN_TO
 from grove.api.pod import Pod
+from grove.backends.base import Context, Moment
 from grove.backends.koordinator.backend import POD_GROUP_LABEL, SENTINEL, KoordinatorBackend
 from grove.meta import Manifest
 from grove.testing import make
+from grove.testing.virtual_time import EPOCH
 
 BACKEND = KoordinatorBackend()
 
@@ -36,14 +38,13 @@ class Case:
     objects: list[Manifest]
     pods: list[Pod]
     #: Whether there is something to do at all, and whether the objects stay as they came back.
-    recalls: bool = True
     waits: bool = False
     touched: dict[str, str] = field(default_factory=dict)
     replaced: list[str] = field(default_factory=list)
 
 
 CASES = {
-    "no object came back": Case([group("a", anew=False)], [pod("one")], recalls=False),
+    "no object came back": Case([group("a", anew=False)], [pod("one")]),
     "nobody is touched before Koordinator has seen the new one": Case(
         [group("a", phase="")], [pod("one")], waits=True
     ),
@@ -74,17 +75,17 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_must_be_shown_again(case: Case) -> None:
-    found = BACKEND.recall(make.gang("train-0"), case.objects, case.pods)
-    assert (found is not None) == case.recalls
-    if found is not None:
-        touched = {each.name: marks.annotations[SHOWN_TO] for each, marks in found.touched}
-        replaced = [each.name for each in found.replaced]
-        assert (found.waits, touched, replaced) == (case.waits, case.touched, case.replaced)
+    moment = Moment(make.gang("train-0"), case.pods, Context(), EPOCH, case.objects)
+    found = BACKEND.lifecycle(moment)
+    touched = {each.name: marks.annotations[SHOWN_TO] for each, marks in found.touch}
+    replaced = [each.name for each in found.replace]
+    assert (found.hold_back, touched, replaced) == (case.waits, case.touched, case.replaced)
 
 
 def test_what_comes_back_can_place_nothing_and_says_that_it_came_back() -> None:
-    translated = group("a", anew=False)
-    found = BACKEND.made_anew(translated)
+    translated = {"kind": "PodGroup", **group("a", anew=False)}
+    moment = Moment(make.gang("train-0"), (), Context(), EPOCH, translated=[translated])
+    (found,) = BACKEND.lifecycle(moment).recreated.values()
     assert found["spec"]["minMember"] == SENTINEL
     assert found["metadata"]["annotations"] == {MADE_ANEW: "true"}
-    assert translated == group("a", anew=False)
+    assert translated == {"kind": "PodGroup", **group("a", anew=False)}

@@ -9,7 +9,7 @@ import pytest
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Capability, Context, Editing, Fidelity, Reserving, StartingOnce
+from grove.backends.base import Capability, Context, Editing, Fidelity, Moment
 from grove.backends.yunikorn import YuniKornBackend
 from grove.backends.yunikorn.queue import CONFIG_MAPS
 from grove.backends.yunikorn.requests import effective_requests
@@ -162,8 +162,9 @@ def test_gangs_of_one_name_in_two_namespaces_are_two_applications() -> None:
 
 def renewed(pod: Manifest, gang: PodGang, *, minutes: int, context: Context | None = None) -> dict[str, str]:
     now = datetime(2026, 1, 1, 0, minutes, tzinfo=UTC)
-    found = BACKEND.renewed(make.view(Pod, stored(pod)), gang, context or on(), now)
-    return {**found.labels, **found.annotations}
+    waiting = make.view(Pod, stored(pod))
+    found = BACKEND.lifecycle(Moment(gang, [waiting], context or on(), now)).on_opening
+    return {**found[waiting.name].annotations} if found else {}
 
 
 def test_a_pod_whose_gate_opens_at_once_needs_nothing() -> None:
@@ -187,8 +188,8 @@ def test_a_gang_without_any_minimum_has_no_time_to_give_back() -> None:
 
 
 def test_its_application_starts_once_and_nothing_can_be_edited_while_pods_are_on_nodes() -> None:
-    assert isinstance(BACKEND, StartingOnce)
-    assert isinstance(BACKEND, Reserving)
+    lifecycle = BACKEND.lifecycle(Moment(GANG, [], on(), datetime(2026, 1, 1, tzinfo=UTC)))
+    assert (lifecycle.starts_once, lifecycle.reserved) == (True, 0)
     assert not isinstance(BACKEND, Editing)
 
 

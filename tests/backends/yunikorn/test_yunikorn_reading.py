@@ -8,10 +8,11 @@ from tests.backends.yunikorn.test_yunikorn import APPLICATION, TASK, container
 
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Context, Remark, Verdict
+from grove.backends.base import Context, Lifecycle, Moment, Remark, Verdict
 from grove.backends.yunikorn import YuniKornBackend
 from grove.meta import Manifest
 from grove.testing import make
+from grove.testing.virtual_time import EPOCH
 
 BACKEND = YuniKornBackend()
 LEADER, WORKER = "train-0-leader", "train-0-worker"
@@ -296,12 +297,15 @@ def test_reading(case: Case) -> None:
     assert (reading.verdict, reading.reason, reading.message) == (case.verdict, case.reason, case.message)
 
 
+def lifecycle(pods: Sequence[Pod], context: Context = NOW) -> Lifecycle:
+    return BACKEND.lifecycle(Moment(GANG, pods, context, EPOCH))
+
+
 def test_pods_that_yunikorn_ended_with_the_present_start_are_told_from_others() -> None:
     pod = ended(WORKER, 0, "ResourceReservationTimeout", "")
-    assert BACKEND.given_up(pod, GANG, NOW)
-    assert not BACKEND.given_up(pod, GANG, LATER)
-    assert not BACKEND.given_up(ended(WORKER, 0, "Evicted", ""), GANG, NOW)
-    assert not BACKEND.given_up(real(WORKER), GANG, NOW)
+    assert lifecycle([pod]).keep == {pod.name}
+    assert lifecycle([pod], LATER).keep == set()
+    assert lifecycle([ended(WORKER, 0, "Evicted", ""), real(WORKER)]).keep == set()
 
 
 RESERVED: dict[str, tuple[Sequence[Pod], int]] = {
@@ -324,4 +328,4 @@ RESERVED: dict[str, tuple[Sequence[Pod], int]] = {
 
 @pytest.mark.parametrize(("pods", "want"), RESERVED.values(), ids=RESERVED)
 def test_reserved_places(pods: Sequence[Pod], want: int) -> None:
-    assert BACKEND.reserved(GANG, pods, NOW) == want
+    assert lifecycle(pods).reserved == want

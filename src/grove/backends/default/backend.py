@@ -15,11 +15,15 @@ from grove.backends.base import (
     Capability,
     Context,
     Fidelity,
+    FixedFields,
+    Lifecycle,
     Loss,
+    Moment,
     Precondition,
     Probe,
     Reading,
     Translation,
+    object_name,
 )
 from grove.backends.default import generation as generations
 from grove.backends.default import reading
@@ -93,18 +97,8 @@ class DefaultBackend:
     def probes(self, context: Context) -> Sequence[Probe]:
         return generations.probes(context.cluster)
 
-    def immutable(self, manifest: Manifest) -> Sequence[str]:
-        if (
-            manifest.get("kind") == "PodGroup"
-            and manifest.get("apiVersion") != f"{generations.GROUP}/v1alpha2"
-        ):
-            # There the minimum, and only that, can be changed.
-            return tuple(f"spec.{each}" for each in generations.FIXED_FIELDS)
-        return ("spec",)
-
-    def replaceable(self, manifest: Manifest) -> bool:
-        # Nothing waits for the deletion of the others; a PodGroup would wait for the pods that point to it.
-        return manifest.get("kind") in ("Workload", COMPOSITES.kind)
+    def lifecycle(self, moment: Moment) -> Lifecycle:
+        return Lifecycle(fixed={object_name(each): _fixed(each) for each in moment.translated})
 
     def validate(self, cliqueset: PodCliqueSet, context: Context) -> Sequence[FieldError]:
         generation = detect(context.cluster)
@@ -221,3 +215,13 @@ def _priority_conflicts(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
                 f"is {own!r} but the gang's is {wanted!r}; kube-scheduler places a gang only if all its "
                 "pods have the gang's priority: set spec.template.priorityClassName instead",
             )
+
+
+def _fixed(manifest: Manifest) -> FixedFields:
+    """What of one of the objects cannot be changed."""
+    # Nothing waits for the deletion of the others; a PodGroup would wait for the pods that point to it.
+    replaceable = manifest.get("kind") in ("Workload", COMPOSITES.kind)
+    if manifest.get("kind") == "PodGroup" and manifest.get("apiVersion") != f"{generations.GROUP}/v1alpha2":
+        # There the minimum, and only that, can be changed.
+        return FixedFields(tuple(f"spec.{each}" for each in generations.FIXED_FIELDS), replaceable)
+    return FixedFields(("spec",), replaceable)

@@ -9,6 +9,7 @@ Koordinator also rejects a whole gang because a pod above the minimum does not f
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from grove.api import labels, names
@@ -19,11 +20,13 @@ from grove.backends.base import (
     Capability,
     Context,
     Edit,
+    Lifecycle,
+    Moment,
     Observed,
     Precondition,
     Reading,
-    Recall,
     Translation,
+    object_name,
 )
 from grove.backends.koordinator import quota, reading, recall, topology
 from grove.backends.koordinator.settings import settings_of
@@ -120,12 +123,10 @@ class KoordinatorBackend:
     def editable(self, context: Context) -> frozenset[Edit]:
         return frozenset({Edit.MINIMUM})
 
-    def made_anew(self, manifest: Manifest) -> Manifest:
-        """A PodGroup that was deleted comes back without a chance, until its pods are known again."""
-        return recall.made_anew(manifest, SENTINEL)
-
-    def recall(self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod]) -> Recall | None:
-        return recall.recall(objects, pods, POD_GROUP_LABEL)
+    def lifecycle(self, moment: Moment) -> Lifecycle:
+        # More than any gang can have: see `recall`.
+        remade = {object_name(each): recall.made_anew(each, SENTINEL) for each in moment.translated}
+        return replace(recall.recall(moment.objects, moment.pods, POD_GROUP_LABEL), recreated=remade)
 
     def read(
         self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context

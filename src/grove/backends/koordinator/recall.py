@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from grove.api import labels
 from grove.api.pod import Pod
-from grove.backends.base import Marks, Recall
+from grove.backends.base import Lifecycle, Marks
 from grove.meta import Manifest
 
 
@@ -22,22 +22,22 @@ def made_anew(manifest: Manifest, minimum: int) -> Manifest:
     return {**manifest, "metadata": metadata, "spec": {**manifest["spec"], "minMember": minimum}}
 
 
-def recall(objects: Sequence[Manifest], pods: Sequence[Pod], label: str) -> Recall | None:
-    """What Koordinator must be shown again; None where no PodGroup was made anew."""
+def recall(objects: Sequence[Manifest], pods: Sequence[Pod], label: str) -> Lifecycle:
+    """What Koordinator must be shown again; nothing where no PodGroup was made anew."""
     remade = {str(each["metadata"]["name"]): each for each in objects if _is_marked(each)}
     if not remade:
-        return None
+        return Lifecycle()
     if not all(_is_seen(each) for each in remade.values()):
         # Until it has written into the new one it may still hold the old one, and forget what it hears.
-        return Recall(waits=True)
+        return Lifecycle(hold_back=True)
     living = [pod for pod in pods if pod.active]
     members = [pod for pod in living if pod.labels.get(label, "") in remade]
     placed = any(pod.bound for pod in living if label in pod.labels)
     uids = {name: str(each["metadata"].get("uid", "")) for name, each in remade.items()}
     touched = _touched([pod for pod in members if pod.bound or not placed], uids, label)
     if touched:
-        return Recall(waits=True, touched=touched)
-    return Recall(replaced=tuple(pod for pod in members if placed and not pod.bound))
+        return Lifecycle(hold_back=True, touch=touched)
+    return Lifecycle(replace=tuple(pod for pod in members if placed and not pod.bound))
 
 
 def _touched(pods: Sequence[Pod], uids: Mapping[str, str], label: str) -> tuple[tuple[Pod, Marks], ...]:

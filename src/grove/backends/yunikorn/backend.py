@@ -5,7 +5,6 @@ neither topology nor groups of podgroups. Profile config: `queue`, `placeholderT
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import ClassVar, Final
 
 from grove.api.cliqueset import PodCliqueSet
@@ -15,7 +14,9 @@ from grove.backends.base import (
     Capability,
     Context,
     EventSource,
+    Lifecycle,
     Marks,
+    Moment,
     Observed,
     Precondition,
     Reading,
@@ -93,14 +94,16 @@ class YuniKornBackend:
     ) -> Reading:
         return reading.read(gang, pods, context)
 
-    def given_up(self, pod: Pod, gang: PodGang, context: Context) -> bool:
-        return reading.given_up(pod, gang, context)
-
-    def renewed(self, pod: Pod, gang: PodGang, context: Context, now: datetime) -> Marks:
-        return renewed_marks(pod, gang, context, now)
-
-    def reserved(self, gang: PodGang, pods: Sequence[Pod], context: Context) -> int:
-        return reading.reserved(gang, pods, context)
+    def lifecycle(self, moment: Moment) -> Lifecycle:
+        gang, context = moment.gang, moment.context
+        gated = [pod for pod in moment.pods if pod.spec.scheduling_gates]
+        marks = {pod.name: renewed_marks(pod, gang, context, moment.now) for pod in gated}
+        return Lifecycle(
+            starts_once=True,
+            keep=frozenset(pod.name for pod in moment.pods if reading.given_up(pod, gang, context)),
+            reserved=reading.reserved(gang, moment.pods, context),
+            on_opening={name: each for name, each in marks.items() if each != Marks()},
+        )
 
 
 def _request_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:

@@ -1,10 +1,19 @@
 """Options: what a backend may offer besides must not backfire: what it looks at or reads, its topology."""
 
 from grove.api.kinds import TOPOLOGY_BINDINGS
-from grove.backends.base import Context, Observing, TellingByEvents, TopologyAware
+from grove.backends.base import (
+    Context,
+    Living,
+    Moment,
+    Observing,
+    TellingByEvents,
+    TopologyAware,
+    object_name,
+)
 from grove.meta import Manifest
 from grove.testing import make
 from grove.testing.rules.subject import Subject
+from grove.testing.virtual_time import EPOCH
 
 
 class OptionRules(Subject):
@@ -22,6 +31,21 @@ class OptionRules(Subject):
             assert source.component, "events of every component would be watched"
             for text in (source.component, source.reason):
                 assert not set(text) & set(",=\\ "), f"{text!r} is no value of a field selector"
+
+    def test_its_lifecycle_concerns_only_what_it_was_given(self) -> None:
+        if not isinstance(self.backend, Living):
+            return
+        for context, gang, translation in self.translated():
+            pods = [make.pod(group.name, 0, gang=gang) for group in gang.spec.podgroups]
+            moment = Moment(gang, pods, context, EPOCH, translated=translation.manifests)
+            said = self.backend.lifecycle(moment)
+            assert said == self.backend.lifecycle(moment), "it says something else when asked again"
+            objects = {object_name(each) for each in translation.manifests}
+            assert said.fixed.keys() | said.recreated.keys() <= objects, "it names an object of nobody"
+            names = {pod.name for pod in pods}
+            changed = {pod.name for pod in (*(each for each, _ in said.touch), *said.replace)}
+            assert said.keep | said.on_opening.keys() | changed <= names, "it names a pod of nobody"
+            assert not changed, "nothing was recreated, and pods are touched or replaced"
 
     def test_its_topology_object_says_what_the_binding_says_and_goes_with_it(self) -> None:
         if not isinstance(self.backend, TopologyAware):

@@ -5,7 +5,7 @@ import pytest
 from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.plan.gangs import complete, references, referencing_podgroups
+from grove.plan.gang.references import complete, references, referencing_podgroups
 from grove.testing import make
 
 LEADER, WORKER = "train-0-leader", "train-0-worker"

@@ -15,11 +15,11 @@ from grove.api import conditions, kinds, labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import restarts, revision_of
-from grove.backends.base import Backend, Context, StartingOnce, offers
+from grove.backends.base import Context, Lifecycle
 from grove.plan.changes import Patch
-from grove.plan.foreign import is_foreign
-from grove.plan.gangs import podgroup_manifest
-from grove.plan.gates import listed, reference_count
+from grove.plan.gang.foreign import is_foreign
+from grove.plan.gang.gates import listed, reference_count
+from grove.plan.gang.references import podgroup_manifest
 
 #: The second start follows at once; a scheduler that refuses each of them must not be kept busy.
 FIRST_PAUSE_SECONDS: Final = 5.0
@@ -37,7 +37,7 @@ class Restart:
 def restart_of(
     gang: PodGang,
     pods: Sequence[Pod],
-    backend: Backend | None,
+    lifecycle: Lifecycle,
     context: Context,
     *,
     leaving: Sequence[str],
@@ -58,7 +58,7 @@ def restart_of(
         verb = "is" if len(leaving) == 1 else "are"
         return Restart(0.0, f"{', '.join(leaving)} {verb} being deleted")
     is_listed = listed(gang)
-    if not offers(backend, StartingOnce) or sum(map(is_listed, standing)) == reference_count(gang):
+    if not lifecycle.starts_once or sum(map(is_listed, standing)) == reference_count(gang):
         return None
     alive = [pod for pod in members if not pod.terminating]
     begun = max((_created(pod, now) for pod in alive), default=now)
@@ -82,13 +82,9 @@ def started_anew(gang: PodGang) -> Patch:
     )
 
 
-def given_up(
-    pods: Sequence[Pod], members: Sequence[Pod], gang: PodGang, backend: Backend, context: Context
-) -> Collection[str]:
+def kept(pods: Sequence[Pod], members: Sequence[Pod], lifecycle: Lifecycle) -> Collection[str]:
     """The pods of a clique that the scheduler ended; they say why, and stay until the next start."""
-    if not offers(backend, StartingOnce):
-        return ()
-    ended = {pod.name for pod in pods if backend.given_up(pod, gang, context)}
+    ended = {pod.name for pod in pods} & lifecycle.keep
     if ended and any(pod.bound and _stands(pod) for pod in members if labels.POD_CLIQUE in pod.labels):
         # The gang runs and is not started anew; what failed is replaced like any other pod.
         return ()

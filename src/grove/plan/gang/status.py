@@ -10,7 +10,7 @@ from grove.api.gang import PENDING, RUNNING, STARTING, PodGang
 from grove.api.pod import Pod
 from grove.meta import Condition, Manifest, find_condition
 from grove.plan.conditions import merged
-from grove.plan.gates import reference_count
+from grove.plan.gang.gates import reference_count
 from grove.plan.why_not import why_not
 from grove.words import counted
 

@@ -6,16 +6,16 @@ from grove.api import conditions
 from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.backends.base import Capability, Fidelity, Loss, Reading
-from grove.controllers.apply import PASSING, OwnershipConflict
-from grove.controllers.limits import PodLimitReached
-from grove.errors import GroveError, Terminal, Waiting
+from grove.errors import (
+    PASSING,
+    GroveError,
+    NotEnabled,
+    OwnershipConflict,
+    PodLimitReached,
+    Terminal,
+    Waiting,
+)
 from grove.meta import Condition
-
-
-class NotEnabled(Waiting):
-    """The gang's backend is not enabled; enabling it wakes the gang."""
-
-    code = "ERR_BACKEND_NOT_ENABLED"
 
 
 def scaled_below_minimum(gang: PodGang, cliques: Sequence[PodClique]) -> str:
@@ -79,9 +79,13 @@ def reason_of(failure: GroveError) -> str:
 
 
 def extra_conditions(losses: Sequence[Loss], failure: GroveError | None) -> tuple[Condition, ...]:
-    """What translation adds to the story: no guarantee, something lost, somebody else's field."""
+    """What translation adds to the status: no guarantee, something lost, somebody else's field."""
+    return (*_losses(losses), *_failing(failure))
+
+
+def _losses(losses: Sequence[Loss]) -> list[Condition]:
     lost = [loss for loss in losses if loss.fidelity is not Fidelity.ENFORCED]
-    extra = [
+    said = [
         Condition(
             type=conditions.GANG_GUARANTEE,
             status="False",
@@ -95,7 +99,7 @@ def extra_conditions(losses: Sequence[Loss], failure: GroveError | None) -> tupl
         f"{loss.property} {loss.fidelity}: {loss.reason}" for loss in lost if loss.property != Capability.GANG
     ]
     if rest:
-        extra.append(
+        said.append(
             Condition(
                 type=conditions.TRANSLATION_LOSS,
                 status="True",
@@ -103,20 +107,14 @@ def extra_conditions(losses: Sequence[Loss], failure: GroveError | None) -> tupl
                 message="; ".join(rest),
             )
         )
-    if failure is not None and not isinstance(failure, (OwnershipConflict, *PASSING)):
-        # Where the gang is placed its condition Scheduled has no room for it.
-        extra.append(
-            Condition(
-                type=conditions.DEGRADED, status="True", reason=reason_of(failure), message=str(failure)
-            )
-        )
+    return said
+
+
+def _failing(failure: GroveError | None) -> list[Condition]:
+    if failure is None or isinstance(failure, PASSING):
+        return []
+    # Where the gang is placed its condition Scheduled has no room for it.
+    kind, reason = conditions.DEGRADED, reason_of(failure)
     if isinstance(failure, OwnershipConflict):
-        extra.append(
-            Condition(
-                type=conditions.OWNERSHIP_CONFLICT,
-                status="True",
-                reason=conditions.FIELD_OWNED_BY_OTHER,
-                message=str(failure),
-            )
-        )
-    return tuple(extra)
+        kind, reason = conditions.OWNERSHIP_CONFLICT, conditions.FIELD_OWNED_BY_OTHER
+    return [Condition(type=kind, status="True", reason=reason, message=str(failure))]

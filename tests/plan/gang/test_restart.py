@@ -9,11 +9,11 @@ import pytest
 from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Backend, Context
+from grove.backends.base import Backend, Context, Lifecycle, Moment, lifecycle_of
 from grove.backends.kai import KaiBackend
 from grove.backends.koordinator import KoordinatorBackend
 from grove.backends.yunikorn import YuniKornBackend
-from grove.controllers.restarts import Restart, bound_by_podgroup, given_up, restart_of, started_anew
+from grove.plan.gang.restart import Restart, bound_by_podgroup, kept, restart_of, started_anew
 from grove.testing import make
 
 YUNIKORN, KAI, KOORDINATOR = YuniKornBackend(), KaiBackend(), KoordinatorBackend()
@@ -215,13 +215,14 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_restart_of(case: Case) -> None:
     now = CREATED + timedelta(seconds=case.seconds)
-    found = restart_of(case.gang, case.pods, case.backend, CONTEXT, leaving=case.leaving, now=now)
+    lifecycle = lifecycle_of(case.backend, Moment(case.gang, case.pods, CONTEXT, now))
+    found = restart_of(case.gang, case.pods, lifecycle, CONTEXT, leaving=case.leaving, now=now)
     assert found == (Restart(*case.want) if case.want is not None else None)
 
 
 def test_every_object_that_is_being_deleted_is_named() -> None:
     leaving = ("PodGroup x", "Workload y")
-    found = restart_of(AB, [pod("a"), pod("b")], KAI, CONTEXT, leaving=leaving, now=CREATED)
+    found = restart_of(AB, [pod("a"), pod("b")], Lifecycle(), CONTEXT, leaving=leaving, now=CREATED)
     assert found is not None
     assert found.seconds == 0
     assert all(name in found.why for name in leaving)
@@ -246,30 +247,36 @@ def test_constraints_of_podgroups_survive_a_start_anew() -> None:
 # What the scheduler ended -------------------------------------------------------------------------
 
 
+def given_up(
+    pods: Sequence[Pod], members: Sequence[Pod], backend: Backend, context: Context = CONTEXT
+) -> set[str]:
+    return set(kept(pods, members, lifecycle_of(backend, Moment(AB, pods, context, CREATED))))
+
+
 def test_pods_that_the_scheduler_ended_are_kept_until_the_gang_is_started_anew() -> None:
     pods = [ended("a"), ended("b", "Evicted")]
-    assert given_up(pods, pods, AB, YUNIKORN, CONTEXT) == {"a"}
-    assert given_up(pods, pods, AB, YUNIKORN, Context(revision=EARLIER)) == set()
+    assert given_up(pods, pods, YUNIKORN) == {"a"}
+    assert given_up(pods, pods, YUNIKORN, Context(revision=EARLIER)) == set()
 
 
 def test_nobody_is_kept_where_the_gang_runs_because_it_is_not_started_anew() -> None:
     pods = [ended("a")]
-    assert not given_up(pods, [*pods, pod("b", node="n1")], AB, YUNIKORN, CONTEXT)
+    assert not given_up(pods, [*pods, pod("b", node="n1")], YUNIKORN)
 
 
 def test_a_place_that_is_held_does_not_make_a_gang_run() -> None:
     pods = [ended("a")]
-    assert given_up(pods, [*pods, placeholder("p", node="n1")], AB, YUNIKORN, CONTEXT) == {"a"}
+    assert given_up(pods, [*pods, placeholder("p", node="n1")], YUNIKORN) == {"a"}
 
 
 def test_a_member_that_is_going_does_not_make_a_gang_run() -> None:
     pods = [ended("a")]
-    assert given_up(pods, [*pods, pod("b", node="n1", deleted=True)], AB, YUNIKORN, CONTEXT) == {"a"}
+    assert given_up(pods, [*pods, pod("b", node="n1", deleted=True)], YUNIKORN) == {"a"}
 
 
 def test_where_a_scheduler_starts_a_gang_as_often_as_it_likes_nobody_is_kept() -> None:
     pods = [ended("a")]
-    assert not given_up(pods, pods, AB, KAI, CONTEXT)
+    assert not given_up(pods, pods, KAI)
 
 
 def test_pods_on_nodes_are_counted_by_podgroup() -> None:

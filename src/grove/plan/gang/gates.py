@@ -1,6 +1,7 @@
-"""Decide which pods of a gang may leave their gate.
+"""Decide which pods of a gang may leave their gate. Pure.
 
-Pure: observations in, decisions out. `controllers.gang_gates` reads and writes.
+The one place where that is decided, for gangs of ours and of others: the minimum opens together, what is
+above it follows once the minimum is placed. Why the gang decides and not its cliques: decision 0013.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

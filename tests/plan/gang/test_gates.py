@@ -9,7 +9,7 @@ from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.meta import Manifest
-from grove.plan.gates import Opening, as_opened, is_released, opening, releasable
+from grove.plan.gang.gates import Opening, as_opened, is_released, opening, releasable
 from grove.testing import make
 
 GATE = "grove.io/podgang"

@@ -10,10 +10,13 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from grove.api import labels
+from grove.api import kinds, labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
+from grove.backends.base import Backend, Context
+from grove.errors import InvalidInput
 from grove.meta import Manifest
+from grove.plan.changes import Change, Patch
 
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
@@ -38,6 +41,36 @@ def asked_scheduler(pods: Sequence[Pod]) -> str:
     """The schedulerName that the pods share; empty when they differ or there are none."""
     asked = {pod.spec.scheduler_name for pod in pods if not pod.terminating}
     return asked.pop() if len(asked) == 1 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """The backend that a gang without one gets, and whether that backend has a process of its own."""
+
+    backend: str
+    external: bool = False
+
+
+def may_be_adopted(gang: PodGang) -> bool:
+    """Whether a backend is to be chosen for the gang: somebody else made it, and it has none yet."""
+    if not is_foreign(gang) or labels.SCHEDULER_BACKEND in gang.labels:
+        return False
+    # A name that no label can hold cannot be written down; the gang says so instead.
+    return not unusable_choice(gang)
+
+
+def asked_backend(gang: PodGang, pods: Sequence[Pod]) -> str:
+    """The backend or scheduler that a gang asks for by its annotation or its pods; empty for any."""
+    return gang.annotations.get(labels.SCHEDULER_BACKEND) or asked_scheduler(pods)
+
+
+def adoption_patch(gang: PodGang, adoption: Adoption) -> Patch:
+    """Writes down which backend serves the gang; the change wakes the gang again."""
+    marks: Manifest = {"labels": {labels.SCHEDULER_BACKEND: adoption.backend}}
+    if adoption.external:
+        marks["annotations"] = {labels.EXTERNAL_BACKEND: "true"}
+    version = gang.metadata.resource_version
+    return Patch(kinds.GANGS, gang.key, {"metadata": marks}, resource_version=version)
 
 
 def members(gang: PodGang, pods: Sequence[Pod]) -> tuple[list[Pod], list[str]]:
@@ -77,6 +110,38 @@ def missing_indexes(pods: Sequence[Pod]) -> dict[str, str]:
 
 def _role(pod: Pod) -> str:
     return pod.labels.get(labels.POD_CLIQUE, "")
+
+
+@dataclass(frozen=True, slots=True)
+class PodPreparation:
+    """What is done about one pod of a gang of somebody else, and what only its creator can do."""
+
+    change: Change | None = None
+    problems: tuple[str, ...] = ()
+
+
+def prepare(
+    gang: PodGang, whole: Manifest, index: str | None, backend: Backend, context: Context
+) -> PodPreparation:
+    """Give a pod what its scheduler must find on it. `whole`: the pod as the API server has it.
+
+    `index` is the index label that the pod lacks.
+    """
+    asked, metadata = dict(whole), dict(whole["metadata"])
+    if index is not None:
+        metadata["labels"] = {**metadata.get("labels", {}), labels.POD_INDEX: index}
+        asked["metadata"] = metadata
+    pod = gang.key._replace(name=metadata["name"])
+    try:
+        prepared = backend.prepare_pod(asked, gang, context)
+    except InvalidInput as refusal:
+        return PodPreparation(problems=tuple(f"pod {pod.name}: {each}" for each in refusal.errors))
+    found = preparation(whole, prepared, backend.scheduling_gate)
+    if not found.metadata:
+        return PodPreparation(problems=found.troubles)
+    version = metadata["resourceVersion"]
+    change = Patch(kinds.PODS, pod, {"metadata": found.metadata}, resource_version=version)
+    return PodPreparation(change, found.troubles)
 
 
 @dataclass(frozen=True, slots=True)

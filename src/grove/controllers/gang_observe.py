@@ -1,0 +1,166 @@
+"""Fills the view of one gang: from the cache, and from what is remembered of the gang over time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from grove.api import labels
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.api.revision import effective_revision
+from grove.backends.base import Backend, Context, Moment
+from grove.controllers.foreign import ForeignPods
+from grove.controllers.members import cliques_of, pods_of, strangers_of
+from grove.controllers.shell import Shell
+from grove.meta import Key
+from grove.plan.gang.foreign import (
+    Adoption,
+    asked_backend,
+    is_foreign,
+    may_be_adopted,
+    unusable_choice,
+)
+from grove.plan.gang.gates import is_released
+from grove.plan.gang.restart import bound_by_podgroup
+from grove.plan.gang.translation import not_enabled, translate
+from grove.plan.gang.view import (
+    Duties,
+    GangView,
+    OtherGang,
+    OwnedObject,
+    PartialMemory,
+    StepBackTime,
+    WantedObject,
+    is_waiting,
+)
+from grove.runtime.cache import Cache
+
+
+class GangObserver:
+    """Reads everything that the decisions about a gang depend on; writes nothing."""
+
+    def __init__(self, shell: Shell, foreign: ForeignPods) -> None:
+        self.shell = shell
+        self.foreign = foreign
+        #: What is remembered of gangs that hold a part of their nodes.
+        self.partial: dict[Key, PartialMemory] = {}
+
+    async def view(self, gang: PodGang) -> GangView | None:
+        """The view of a gang; None for one that is yet to get its backend."""
+        scheduling = self.shell.scheduling
+        pods, now = pods_of(self.shell.cache, gang), self.shell.clock.now()
+        if may_be_adopted(gang) and not scheduling.only:
+            adoption = self._adoption(gang, pods)
+            return GangView(gang, None, scheduling.context(None), now, pods=pods, adoption=adoption)
+        backend = scheduling.backend_of(gang)
+        if backend is None and labels.SCHEDULER_BACKEND not in gang.labels and not unusable_choice(gang):
+            # The label is on its way; until it is there nobody acts.
+            return None
+        duties = Duties(objects=scheduling.acts_on(gang), pods=not scheduling.only)
+        seen = GangView(
+            gang,
+            backend,
+            self._context(gang, pods, backend),
+            now,
+            duties,
+            cliques=cliques_of(self.shell.cache, gang),
+            pods=pods,
+            owned=self._owned(gang),
+            others=_OtherGangs(self.shell.cache, gang),
+        )
+        seen = self._remembered(self._translated(self._of_a_set(seen)))
+        if is_foreign(gang) and backend is not None and duties.objects and seen.translated.failure is None:
+            guests = await self.foreign.preparations(gang, pods, backend, seen.context)
+            return replace(seen, preparations=guests)
+        return seen
+
+    def remember(self, gang: Key, memory: PartialMemory) -> None:
+        """Keep what the plan says about a gang that holds a part of its nodes."""
+        if memory == PartialMemory():
+            self.partial.pop(gang, None)
+        else:
+            self.partial[gang] = memory
+
+    def forget(self, gang: Key) -> None:
+        """The gang is gone, or somebody else's business."""
+        self.partial.pop(gang, None)
+        self.shell.preemptions.forget(gang)
+
+    def _adoption(self, gang: PodGang, pods: Sequence[Pod]) -> Adoption:
+        scheduling = self.shell.scheduling
+        asked = asked_backend(gang, pods)
+        backend = scheduling.registry.find(asked) if asked else scheduling.registry.default
+        chosen = backend.name if backend is not None else asked
+        return Adoption(chosen, external=chosen in scheduling.external)
+
+    def _context(self, gang: PodGang, pods: Sequence[Pod], backend: Backend | None) -> Context:
+        # What somebody else made may carry the names of our sets and cliques by chance.
+        part_of = "" if is_foreign(gang) else gang.labels.get(labels.PART_OF, "")
+        scheduling = self.shell.scheduling
+        return scheduling.context(
+            backend,
+            self.shell.cache.store(PodCliqueSet).get(Key(gang.namespace, part_of)),
+            released=backend is not None and is_released(gang, pods, backend.scheduling_gate),
+            revision="" if is_foreign(gang) else effective_revision(gang, pods),
+            bound=bound_by_podgroup(pods),
+            remarks=scheduling.remarks.of(backend.name, pods) if backend is not None else None,
+        )
+
+    def _owned(self, gang: PodGang) -> list[OwnedObject]:
+        scheduling = self.shell.scheduling
+        return [
+            OwnedObject(item, scheduling.resource_of(item.manifest)) for item in scheduling.objects_of(gang)
+        ]
+
+    def _of_a_set(self, view: GangView) -> GangView:
+        """With what only gangs of a set have, for whoever writes their status."""
+        if not view.duties.objects or is_foreign(view.gang):
+            return view
+        cliqueset = view.context.cliqueset
+        asked = self.shell.scheduling.select(cliqueset).backend if cliqueset is not None else None
+        return replace(
+            view,
+            strangers=strangers_of(self.shell.cache, view.gang, view.pods),
+            asked_backend=asked.name if asked is not None else "",
+        )
+
+    def _translated(self, view: GangView) -> GangView:
+        """With the gang's translation, made here once for the whole look, and what exists of it."""
+        scheduling = self.shell.scheduling
+        if view.backend is None:
+            enabled = [each.name for each in scheduling.registry.enabled]
+            translated = not_enabled(view.gang, enabled)
+        else:
+            objects = [each.item.manifest for each in view.owned if not each.item.terminating]
+            moment = Moment(view.gang, view.pods, view.context, view.now, objects)
+            translated = translate(moment, view.backend, preconditions=view.duties.objects)
+        wanted = [
+            WantedObject(manifest, scheduling.resource_of(manifest), scheduling.object(manifest))
+            for manifest in translated.translation.manifests
+        ]
+        return replace(view, translated=translated, wanted_objects=wanted)
+
+    def _remembered(self, view: GangView) -> GangView:
+        """With what is remembered of the gang over time."""
+        gang, preemptions = view.gang.key, self.shell.preemptions
+        least, most = preemptions.left(gang, awaited=False), preemptions.left(gang, awaited=True)
+        return replace(
+            view,
+            step_back=StepBackTime(least, most),
+            partial=self.partial.get(gang, PartialMemory()),
+            monotonic=self.shell.clock.monotonic(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _OtherGangs:
+    """The other gangs of a backend that wait to be placed; read when asked for, which is seldom."""
+
+    cache: Cache
+    gang: PodGang
+
+    def __iter__(self) -> Iterator[OtherGang]:
+        backend = self.gang.labels.get(labels.SCHEDULER_BACKEND, "")
+        for gang in self.cache.store(PodGang):
+            if gang.key != self.gang.key and is_waiting(gang, backend):
+                yield OtherGang(gang, pods_of(self.cache, gang))

@@ -1,0 +1,31 @@
+"""Which gates of a gang open in this look, as changes. Pure; the rules are in `gates`."""
+
+from collections.abc import Iterator
+
+from grove.api import kinds
+from grove.api.gang import PodGang
+from grove.backends.base import Marks
+from grove.backends.shape import progress
+from grove.plan.changes import JsonPatch
+from grove.plan.gang.gates import Opening, gates_of, opening, releasable
+from grove.plan.gang.objects import ObjectsPlan, in_place
+from grove.plan.gang.view import GangView
+
+
+def plan_gates(view: GangView, gang: PodGang, objects: ObjectsPlan) -> Iterator[JsonPatch]:
+    """The changes that open the gates that may open now; `gang` is the gang as this look leaves it."""
+    if view.backend is None:
+        return
+    gate = view.backend.scheduling_gate
+    if not any(gates_of(pod, gate) for pod in view.members):
+        return
+    state = Opening(
+        gate,
+        view.context.revision,
+        in_place=in_place(view, objects),
+        placed=progress(gang, view.members).complete,
+    )
+    for pod in releasable(gang, view.members, state):
+        marks = view.translated.lifecycle.on_opening.get(pod.name, Marks())
+        operations = opening(pod, gate, labels=marks.labels, annotations=marks.annotations)
+        yield JsonPatch(kinds.PODS, pod.key, operations, uid=pod.uid)

@@ -1,0 +1,126 @@
+"""When a gang that holds a part of its nodes gives them back. Pure: what is remembered is a value.
+
+A scheduler that dies between two bindings, or that reserves places for several gangs at once, can leave gangs
+that hold nodes and wait for one another for ever. After a bounded time such a gang gives its nodes back: its
+pods are deleted, and it is started anew. Of several the youngest does so first, so that one of them goes on.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.api.revision import effective_revision
+from grove.backends.base import Backend, Capability, Context, Fidelity, Moment, lifecycle_of
+from grove.backends.shape import progress, was_placed
+from grove.plan.gang.foreign import is_foreign
+from grove.plan.gang.view import GangView, OtherGang, PartialMemory, Wait, highest_priority
+
+#: A part of a gang is on nodes, which takes at most moments when a scheduler binds pod after pod.
+PARTIAL_SECONDS: Final = 30.0
+#: A scheduler holds places for a part of a gang while it does the same for an older one.
+RESERVED_SECONDS: Final = 10.0
+
+NOTHING: Final = PartialMemory()
+
+
+@dataclass(frozen=True, slots=True)
+class PartialPlan:
+    """What to remember of a gang that holds a part of its nodes, and which pods it gives up."""
+
+    memory: PartialMemory = field(default=NOTHING)
+    wait: Wait | None = None
+    give_up: tuple[Pod, ...] = ()
+    why: str = ""
+
+
+def plan_partial(view: GangView) -> PartialPlan:
+    """Whether the gang may go on holding what it holds; with when to look again."""
+    backend = view.backend
+    if is_foreign(view.gang) or backend is None or was_placed(view.gang, view.context):
+        return PartialPlan()
+    found = progress(view.gang, view.members)
+    living = [pod for pod in view.members if pod.active]
+    bound = [pod for pod in living if pod.bound]
+    guaranteed = not any(
+        loss.property == Capability.GANG and loss.fidelity is not Fidelity.ENFORCED
+        for loss in view.translated.translation.losses
+    )
+    if bound and not found.complete and guaranteed:
+        why = f"{found.sentence}, and nothing changed for {PARTIAL_SECONDS:g} seconds"
+        memory, left = _unchanged(view, (len(bound), view.context.revision), PARTIAL_SECONDS)
+        return _decided(memory, left, bound, why)
+    held = view.translated.lifecycle.reserved
+    if bound or held is None:
+        return PartialPlan(_moving(view))
+    return _reserved(view, backend, held, living)
+
+
+def _reserved(view: GangView, backend: Backend, held: int, living: Sequence[Pod]) -> PartialPlan:
+    """The same for a gang of which no pod is on a node yet, but for which places are held."""
+    gang, revision = view.gang, view.context.revision
+    if not held and view.partial.reserved_for != revision:
+        return PartialPlan(_moving(view))
+    view = replace(view, partial=replace(view.partial, reserved_for=revision))
+    if held >= gang.minimum:
+        return PartialPlan(_moving(view))
+    memory, left = _unchanged(view, (held, revision), RESERVED_SECONDS)
+    if not held:
+        return _decided(memory, left, living, "the places that the scheduler held for it are gone")
+    if left > 0:
+        return _decided(memory, left, living)
+    senior = _senior(view, backend)
+    if senior is None:
+        return _decided(memory, RESERVED_SECONDS, living)
+    why = (
+        f"the scheduler holds {held} of {gang.minimum} places for it and also a part for gang {senior.key}, "
+        "which goes first"
+    )
+    return _decided(memory, left, living, why)
+
+
+def _decided(memory: PartialMemory, left: float, pods: Sequence[Pod], why: str = "") -> PartialPlan:
+    if left > 0:
+        return PartialPlan(memory, Wait(left, "a part of the gang is on nodes"))
+    return PartialPlan(give_up=tuple(pods), why=why)
+
+
+def _moving(view: GangView) -> PartialMemory:
+    """A gang that stands still no longer; that places were held for it is still known."""
+    return PartialMemory(reserved_for=view.partial.reserved_for)
+
+
+def _unchanged(view: GangView, holding: Hashable, seconds: float) -> tuple[PartialMemory, float]:
+    """What to remember, and for how many seconds more the gang may stay as it is."""
+    before, now = view.partial, view.monotonic
+    since = before.since if before.holding == holding else now
+    left = since + seconds - now
+    # What the inaccuracy of floats leaves is no wait.
+    return PartialMemory(holding, since, before.reserved_for), left if left > 0.001 else 0.0
+
+
+def _senior(view: GangView, backend: Backend) -> PodGang | None:
+    """An older or more urgent gang for which places are held that are not enough."""
+    ours = _rank(view.gang, view.members)
+    for other in view.others:
+        if _holds_a_part(other, backend, view) and _rank(other.gang, other.pods) < ours:
+            return other.gang
+    return None
+
+
+def _holds_a_part(other: OtherGang, backend: Backend, view: GangView) -> bool:
+    context = view.context
+    theirs = Context(
+        context.cluster,
+        context.config,
+        observed=context.observed,
+        revision=effective_revision(other.gang, other.pods),
+    )
+    held = lifecycle_of(backend, Moment(other.gang, other.pods, theirs, view.now)).reserved
+    return 0 < (held or 0) < other.gang.minimum
+
+
+def _rank(gang: PodGang, pods: Sequence[Pod]) -> tuple[int, str, str]:
+    """Sorts the gang that goes first to the front: the more urgent, then the older one."""
+    return -highest_priority(pods), gang.metadata.creation_timestamp, str(gang.key)

@@ -1,0 +1,113 @@
+"""What is to be done about one gang: the stages in the order in which they are carried out. Pure.
+
+The gang alone sees all of its pods, so it decides everything that concerns them together: its scheduler
+objects, which pods it lists, when it is started anew, and when its gates open (decisions 0013 and 0016).
+"""
+
+from dataclasses import dataclass, field, replace
+
+from grove.api import kinds
+from grove.errors import GroveError
+from grove.plan.changes import Change, Delete, JsonPatch, Patch
+from grove.plan.gang.foreign import adoption_patch
+from grove.plan.gang.objects import ObjectsPlan, plan_objects
+from grove.plan.gang.opening import plan_gates
+from grove.plan.gang.partial import PartialPlan, plan_partial
+from grove.plan.gang.references import Listing, plan_listing
+from grove.plan.gang.restart import Restart, restart_of, started_anew
+from grove.plan.gang.stepping_back import step_back
+from grove.plan.gang.translation import backend_failure
+from grove.plan.gang.view import GangView, Wait
+
+
+@dataclass(frozen=True, slots=True)
+class GangPlan:
+    """The stages of one look at a gang. One that fails stops those after it, but for the restart.
+
+    The status is not among them: it says what came of the others (`report_gang`). It is written after the
+    pods are listed, before pods are given up and gates open.
+    """
+
+    #: Writes down which backend serves the gang; nothing else happens in the same look.
+    adopt: Patch | None = None
+    #: The scheduler's objects, and the pods that it must hear of before them.
+    objects: ObjectsPlan = field(default_factory=ObjectsPlan)
+    #: What pods of a gang of somebody else get for their scheduler, and what they lack all the same.
+    prepare: tuple[Change, ...] = ()
+    unready: tuple[str, ...] = ()
+    #: That the gang is started anew, and the change by which it is; without one it is so later.
+    restart: Restart | None = None
+    unlist: Patch | None = None
+    #: How the gang's pods are listed, all of which exist; None while they do not.
+    listing: Listing | None = None
+    #: Pods that the gang gives up because it has held a part of its nodes for too long.
+    partial: PartialPlan = field(default_factory=PartialPlan)
+    #: That a preempted gang keeps its gates closed.
+    steps_back: Wait | None = None
+    gates: tuple[JsonPatch, ...] = ()
+    #: Why nothing could be decided about the pods: a defect of the backend, raised once the rest is done.
+    pods_failure: GroveError | None = None
+
+    @property
+    def give_up(self) -> list[Change]:
+        """The deletion of the pods that the gang gives up."""
+        return [Delete(kinds.PODS, pod.key, pod.uid) for pod in self.partial.give_up]
+
+    @property
+    def waits(self) -> list[Wait]:
+        """When to look again although nothing changed."""
+        waits = [self.partial.wait, self.steps_back]
+        if self.restart is not None and self.unlist is None:
+            waits.append(Wait(self.restart.seconds, "the gang is started anew"))
+        return [wait for wait in waits if wait is not None]
+
+
+def plan_gang(view: GangView) -> GangPlan:
+    """Decide what happens to a gang, from its view alone."""
+    if view.adoption is not None:
+        return GangPlan(adopt=adoption_patch(view.gang, view.adoption))
+    if view.duties.objects:
+        return _with_pods(view, _plan_objects_and_listing(view))
+    if view.translated.failure is not None:
+        # The process that writes the objects says so in the gang's status.
+        return GangPlan(objects=ObjectsPlan(failure=view.translated.failure))
+    return _with_pods(view, GangPlan())
+
+
+def _plan_objects_and_listing(view: GangView) -> GangPlan:
+    """What the gang itself and its scheduler's objects need: the part of whoever serves its backend."""
+    objects = plan_objects(view)
+    restart = restart_of(
+        view.gang,
+        view.pods,
+        view.translated.lifecycle,
+        view.context,
+        leaving=objects.leaving,
+        now=view.now,
+    )
+    unready = tuple(problem for each in view.preparations for problem in each.problems)
+    lists = restart is None and objects.failure is None and not unready
+    return GangPlan(
+        objects=objects,
+        prepare=tuple(each.change for each in view.preparations if each.change is not None),
+        unready=unready,
+        restart=restart,
+        unlist=started_anew(view.gang) if restart is not None and restart.seconds <= 0 else None,
+        listing=plan_listing(view) if lists else None,
+    )
+
+
+def _with_pods(view: GangView, plan: GangPlan) -> GangPlan:
+    """The plan with what happens to the gang's pods: the operator's part, whatever process serves it."""
+    plan = replace(plan, steps_back=step_back(view))
+    if not view.duties.pods:
+        return plan
+    gang = plan.listing.gang if plan.listing is not None else view.gang
+    opens = plan.restart is None and plan.steps_back is None and plan.objects.failure is None
+    try:
+        partial = plan_partial(view)
+        gates = tuple(plan_gates(view, gang, plan.objects)) if opens else ()
+    except Exception as defect:
+        name = view.backend.name if view.backend is not None else ""
+        return replace(plan, pods_failure=backend_failure(name, defect))
+    return replace(plan, partial=partial, gates=gates)

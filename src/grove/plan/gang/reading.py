@@ -1,0 +1,74 @@
+"""What is said about a gang's placement: the scheduler's word, or ours where it could not be asked. Pure."""
+
+from dataclasses import dataclass
+
+from grove.api import conditions
+from grove.backends.base import Reading, Verdict
+from grove.backends.shape import progress
+from grove.errors import BackendFailed, GroveError
+from grove.plan.gang.gates import as_opened
+from grove.plan.gang.view import GangView
+from grove.plan.gang.words import reason_of, scaled_below_minimum, troubles
+
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """What went wrong with a gang in this look, or keeps it from going on."""
+
+    failure: GroveError | None = None
+    #: What the pods of a gang of somebody else lack that only their creator can give them.
+    unready: tuple[str, ...] = ()
+    #: Why the gang has just been started anew; empty when it was not.
+    restarted: str = ""
+    #: Why its gates stay closed although it is complete; empty when they do not.
+    held: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A reading, and the defect of a backend that could not give one."""
+
+    reading: Reading
+    defect: Exception | None = None
+
+
+def read(view: GangView, problems: Problems, *, opens: bool) -> Read:
+    """The verdict on a gang with its reason.
+
+    What is told as the gates open must not say that they are closed: it may stand for a while.
+    """
+    if view.backend is None:
+        # Nobody acts on the gang; where it runs it goes on running.
+        return Read(_by_pods(view, conditions.BACKEND_NOT_ENABLED, str(problems.failure)))
+    manifests = [owned.item.manifest for owned in view.owned]
+    pods = as_opened(view.pods, view.gang, view.backend.scheduling_gate) if opens else view.pods
+    try:
+        said = Read(view.backend.read(view.gang, manifests, pods, view.context))
+    except Exception as defect:
+        # The pods are the truth in any case; only the reason is missing.
+        why = str(BackendFailed(view.backend.name, defect))
+        said = Read(_by_pods(view, conditions.SYNC_FAILED, why), defect)
+    if said.reading.verdict is Verdict.SCHEDULED:
+        return said
+    return Read(_why_not(view, said.reading, problems), said.defect)
+
+
+def _by_pods(view: GangView, reason: str, why: str) -> Reading:
+    placed = progress(view.gang, view.pods)
+    verdict = Verdict.SCHEDULED if placed.complete else Verdict.WAITING
+    return Reading(verdict, reason, f"{placed.sentence}; {why}")
+
+
+def _why_not(view: GangView, reading: Reading, problems: Problems) -> Reading:
+    """Why a gang is not placed: what we know ourselves comes before what its scheduler says."""
+    if short := scaled_below_minimum(view.gang, view.cliques):
+        return Reading(Verdict.WAITING, conditions.SCALED_BELOW_MINIMUM, short)
+    if problems.failure is not None:
+        return Reading(Verdict.WAITING, reason_of(problems.failure), str(problems.failure))
+    if problems.held:
+        sentence = progress(view.gang, view.pods).sentence
+        return Reading(Verdict.WAITING, conditions.STEPPED_BACK, f"{sentence}; {problems.held}.")
+    if reading.reason == conditions.WAITING_FOR_PODS and (said := troubles(view.cliques, None)):
+        message = f"{reading.message.rstrip('.')}; {'; '.join(dict.fromkeys(said))}"
+        return Reading(Verdict.WAITING, conditions.POD_CREATE_FAILED, message)
+    return reading

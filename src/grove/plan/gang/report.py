@@ -1,0 +1,72 @@
+"""The status of a gang after a look: what was planned, what came of it, and how soon it is written. Pure."""
+
+from dataclasses import dataclass
+
+from grove.api import conditions
+from grove.api.gang import PodGang
+from grove.backends.base import Reading, Verdict
+from grove.meta import Condition, Manifest
+from grove.plan.gang.gates import is_initialized
+from grove.plan.gang.reading import Problems, read
+from grove.plan.gang.status import GangFacts, desired_gang_status
+from grove.plan.gang.urgency import urgency
+from grove.plan.gang.view import GangView
+from grove.plan.gang.words import beyond_limit, extra_conditions, stray_pods, troubles
+from grove.plan.moves import pending_sentence, stays
+from grove.plan.urgency import Urgency
+
+
+@dataclass(frozen=True, slots=True)
+class GangReport:
+    """What a gang says now."""
+
+    #: The gang that it is about: as it is since its pods were listed or unlisted.
+    gang: PodGang
+    status: Manifest
+    urgency: Urgency
+    reading: Reading
+    #: The exception of a backend that could not read its objects.
+    defect: Exception | None = None
+
+
+def report_gang(view: GangView, problems: Problems, *, gang: PodGang, listed: bool) -> GangReport:
+    """The status of `gang`, the gang as this look wrote it; `listed` says that it lists all its pods."""
+    opens = listed and not is_initialized(gang)
+    said = read(view, problems, opens=opens)
+    reading, failure = said.reading, problems.failure
+    facts = GangFacts(
+        # Pods without a clique only hold places; the backend reads them, nobody counts them.
+        pods=view.members,
+        wanted=view.wanted,
+        initialized=listed,
+        scheduled=reading.verdict is Verdict.SCHEDULED,
+        reason=reading.reason,
+        message=" ".join([reading.message, *beyond_limit(view.cliques)]),
+        placement_score=reading.placement_score,
+        extra=(
+            *extra_conditions(view.translated.translation.losses, failure),
+            *_pending_move(view),
+            *stray_pods([pod.name for pod in view.strangers]),
+        ),
+        troubles=[*troubles(view.cliques, failure), *problems.unready],
+        anew=bool(problems.restarted),
+    )
+    status = desired_gang_status(gang, facts, now=view.now)
+    # Gates open only once Initialized is written. After a failure the next look may be long in coming.
+    blocks = bool(problems.restarted) or opens or failure is not None
+    soon = urgency(gang, reading, blocks=blocks, troubled=bool(facts.troubles))
+    return GangReport(gang, status, soon, reading, said.defect)
+
+
+def _pending_move(view: GangView) -> list[Condition]:
+    """That the set asks for another backend while pods of the gang are placed."""
+    if not view.asked_backend or not stays(view.gang, view.pods, view.asked_backend):
+        return []
+    return [
+        Condition(
+            type=conditions.BACKEND_CHANGE_PENDING,
+            status="True",
+            reason=conditions.PODS_STILL_PLACED,
+            message=pending_sentence(view.gang, view.pods, view.asked_backend),
+        )
+    ]

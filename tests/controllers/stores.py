@@ -1,0 +1,26 @@
+"""A cache that holds what it is given, without an API server."""
+
+from typing import cast
+
+from grove.api import kinds
+from grove.api.clique import PodClique
+from grove.api.gang import PodGang
+from grove.api.pod import Pod
+from grove.assembly import clique_of, gang_of
+from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_GANG, PODS_BY_OWNER
+from grove.controllers.scheduling import owner_uids
+from grove.meta import Object
+from grove.runtime.cache import Cache
+from grove.runtime.ports import Reader
+
+
+def cache(*objects: Object) -> Cache:
+    """Gangs, cliques and pods, indexed as the operator indexes them."""
+    made = Cache(cast(Reader, None))
+    made.add(kinds.GANGS, PodGang)
+    made.add(kinds.CLIQUES, PodClique)
+    indexes = {PODS_BY_OWNER: owner_uids, PODS_BY_GANG: gang_of, PODS_BY_CLIQUE: clique_of}
+    made.add(kinds.PODS, Pod, indexes=indexes)
+    for each in objects:
+        made.store(type(each)).put(each)
+    return made
