@@ -19,24 +19,24 @@ from grove.controllers import wakeups
 from grove.controllers.apply import Applier, Remembers
 from grove.controllers.clique import CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
-from grove.controllers.contests import Contests
-from grove.controllers.definitions import Definitions
+from grove.controllers.dependencies import Dependencies
 from grove.controllers.foreign import ForeignPods
 from grove.controllers.gang import GangReconciler
-from grove.controllers.limits import PodLimit
-from grove.controllers.liveness import Liveness
 from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_GANG, PODS_BY_OWNER
-from grove.controllers.observation import Observation
+from grove.controllers.memory.contests import Contests
+from grove.controllers.memory.liveness import Liveness
+from grove.controllers.memory.milestones import Milestones
+from grove.controllers.memory.pod_limit import PodLimit
+from grove.controllers.memory.preemptions import Preemptions
+from grove.controllers.memory.trials import Trials
+from grove.controllers.memory.vanished import Vanished
 from grove.controllers.pacing import PodTraffic, StatusThrottle, WriteLoad
-from grove.controllers.preemption import Preemptions
-from grove.controllers.remarks import Remarks
 from grove.controllers.report import Reporter
-from grove.controllers.scheduling import Scheduling, owner_uids
-from grove.controllers.shell import Shell
-from grove.controllers.story import Story
+from grove.controllers.schedulers.definitions import Definitions
+from grove.controllers.schedulers.observation import Observation
+from grove.controllers.schedulers.remarks import Remarks
+from grove.controllers.schedulers.scheduling import Scheduling, owner_uids
 from grove.controllers.topology import TopologyReconciler
-from grove.controllers.trials import Trials
-from grove.controllers.vanished import Vanished
 from grove.errors import GroveError
 from grove.extensions import configs_for, external_in, installed, registry_for
 from grove.kube.client import Client
@@ -138,23 +138,23 @@ async def assemble(
     await scheduling.discover()
     recorder = Recorder(client, clock, labels.MANAGER, instance=identity.name, metrics=metrics)
     applier = Applier(client, load)
-    shell = Shell(
+    deps = Dependencies(
         cache,
         applier,
         Reporter(applier, StatusThrottle(clock, traffic, load)),
         Liveness(client),
         scheduling,
         recorder,
-        Story(metrics, cache),
+        Milestones(metrics, cache),
         preemptions,
         vanished,
         clock,
     )
     foreign = ForeignPods(client, cache)
     contests, trials = Contests(client, clock), Trials(client, clock, applier.slots)
-    controllers = _controllers(shell, foreign, contests, trials, configuration, metrics, rng, only)
-    _forget_the_gone(shell, foreign)
-    wakeups.connect(cache, scheduling, dict(controllers), applier.echoes)
+    controllers = _controllers(deps, foreign, contests, trials, configuration, metrics, rng, only)
+    _forget_the_gone(deps, foreign)
+    wakeups.connect(cache, scheduling, dict(controllers), applier.own_writes)
     probes = configuration.server.health_probes
     manager = Manager(
         cache,
@@ -232,7 +232,7 @@ def _scheduling(
 
 
 def _controllers(
-    shell: Shell,
+    deps: Dependencies,
     foreign: ForeignPods,
     contests: Contests,
     trials: Trials,
@@ -247,7 +247,7 @@ def _controllers(
     reconcilers: dict[str, tuple[Reconciler, int]] = {
         wakeups.CLIQUESET: (
             CliqueSetReconciler(
-                shell,
+                deps,
                 contests,
                 trials,
                 topology_aware=topology_aware,
@@ -256,11 +256,11 @@ def _controllers(
             syncs.pod_clique_set.concurrent_syncs,
         ),
         wakeups.CLIQUE: (
-            CliqueReconciler(shell, PodLimit(shell.cache, most)),
+            CliqueReconciler(deps, PodLimit(deps.cache, most)),
             syncs.pod_clique.concurrent_syncs,
         ),
-        wakeups.GANG: (GangReconciler(shell, foreign), syncs.pod_gang.concurrent_syncs),
-        wakeups.TOPOLOGY: (TopologyReconciler(shell), 1),
+        wakeups.GANG: (GangReconciler(deps, foreign), syncs.pod_gang.concurrent_syncs),
+        wakeups.TOPOLOGY: (TopologyReconciler(deps), 1),
     }
     if only:
         reconcilers = {wakeups.GANG: reconcilers[wakeups.GANG]}
@@ -269,8 +269,8 @@ def _controllers(
         controller = Controller(
             name,
             reconciler.reconcile,
-            clock=shell.clock,
-            cache=shell.cache,
+            clock=deps.clock,
+            cache=deps.cache,
             workers=workers,
             metrics=metrics,
             rng=random.Random(rng.getrandbits(64)),
@@ -280,15 +280,15 @@ def _controllers(
     return controllers
 
 
-def _forget_the_gone(shell: Shell, foreign: ForeignPods) -> None:
+def _forget_the_gone(deps: Dependencies, foreign: ForeignPods) -> None:
     """What is remembered by an object's UID goes when the object does, whoever looks at it then."""
     forgets: tuple[tuple[Resource, Callable[[str], None]], ...] = (
-        (kinds.CLIQUESETS, shell.scheduling.forget),
-        (kinds.GANGS, shell.story.forget),
+        (kinds.CLIQUESETS, deps.scheduling.forget),
+        (kinds.GANGS, deps.milestones.forget),
         (kinds.PODS, foreign.forget),
     )
     for resource, forget in forgets:
-        informer = shell.cache.informer(resource)
+        informer = deps.cache.informer(resource)
         assert informer is not None
         informer.subscribe(partial(_gone, forget))
 

@@ -49,8 +49,8 @@ OTHERS = {
     "fewer roles that share a level": gang(groups=[make.group("pair", ["train-0-leader"], required=RACK)]),
     "another pod template": gang(annotations={labels.GENERATION_HASH: "another"}),
     "yet another pod template": gang(annotations={labels.GENERATION_HASH: "a third"}),
-    "started anew": gang(annotations={labels.INCARNATION: "1"}),
-    "started anew twice": gang(annotations={labels.INCARNATION: "2"}),
+    "started anew": gang(annotations={labels.RESTARTS: "1"}),
+    "started anew twice": gang(annotations={labels.RESTARTS: "2"}),
 }
 
 
@@ -66,8 +66,8 @@ SAME = {
     "annotations of others": gang(annotations={"owner": "me"}),
     "its generation": gang(generation=7),
     "its namespace, which the UID implies": gang(namespace="team-a"),
-    "a count of restarts that nobody can read": gang(annotations={labels.INCARNATION: "many"}),
-    "a count of restarts that is no ASCII digit": gang(annotations={labels.INCARNATION: "²"}),
+    "a count of restarts that nobody can read": gang(annotations={labels.RESTARTS: "many"}),
+    "a count of restarts that is no ASCII digit": gang(annotations={labels.RESTARTS: "²"}),
     "that it is placed": make.view(
         PodGang,
         {
@@ -97,7 +97,7 @@ RESTARTS = {"": 0, "0": 0, "3": 3, "-1": 0, "²": 0, "three": 0}
 
 @pytest.mark.parametrize(("text", "want"), RESTARTS.items())
 def test_restarts_are_counted_on_the_gang(text: str, want: int) -> None:
-    assert restarts(gang(annotations={labels.INCARNATION: text} if text else {})) == want
+    assert restarts(gang(annotations={labels.RESTARTS: text} if text else {})) == want
 
 
 # The revision while pods are on nodes -------------------------------------------------------------

@@ -157,14 +157,14 @@ CASES = {
     "annotations dropped": Case(DropsNotes, K.test_what_the_user_wrote_into_a_pod_stays),
     "tolerations replaced": Case(Tolerant, K.test_what_the_user_wrote_into_a_pod_stays),
     "a grudge": Case(Grudge, K.test_an_old_complaint_never_contradicts_pods_that_are_placed),
-    "no sentence": Case(Mute, K.test_whoever_waits_is_told_why),
-    "a reason of many words": Case(Babbles, K.test_whoever_waits_is_told_why),
+    "no sentence": Case(Mute, K.test_every_unscheduled_reading_has_a_message),
+    "a reason of many words": Case(Babbles, K.test_every_unscheduled_reading_has_a_message),
     "the objects changed while reading": Case(
         EditsStatus, K.test_reading_changes_nothing_and_says_the_same_again
     ),
     "a reader with a memory": Case(Impatient, K.test_reading_changes_nothing_and_says_the_same_again),
     "not its own scheduler": Case(Stranger, K.test_pods_that_ask_for_its_scheduler_are_its_own),
-    "never satisfied": Case(Demanding, K.test_it_lacks_nothing_on_the_clusters_that_it_is_made_for),
+    "never satisfied": Case(Demanding, K.test_preconditions_are_empty_on_supported_clusters),
     "a word instead of a sentence": Case(
         Curt, K.test_on_an_empty_cluster_it_says_what_is_missing_or_does_without
     ),

@@ -8,7 +8,7 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.assembly import clique_of, gang_of
 from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_GANG, PODS_BY_OWNER
-from grove.controllers.scheduling import owner_uids
+from grove.controllers.schedulers.scheduling import owner_uids
 from grove.meta import Object
 from grove.runtime.cache import Cache
 from grove.runtime.ports import Reader

@@ -5,7 +5,7 @@ import pytest
 from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.controllers.wakeups import gang_differs, only_stands, pod_counts
+from grove.controllers.wakeups import gang_revision_changed, pod_needs_action, pod_progressed
 from grove.testing import make
 
 GATED = make.pod(gates=["grove.io/gate"])
@@ -23,19 +23,19 @@ MARKS = dict(WAITING.labels)
     ],
 )
 def test_a_pod_that_ended_or_means_something_else_now_counts(after: Pod) -> None:
-    assert pod_counts(WAITING, after)
-    assert not only_stands(WAITING, after)
+    assert pod_needs_action(WAITING, after)
+    assert not pod_progressed(WAITING, after)
 
 
 def test_a_gate_that_opened_counts() -> None:
-    assert pod_counts(GATED, WAITING)
+    assert pod_needs_action(GATED, WAITING)
 
 
 def test_a_pod_that_was_bound_only_stands_elsewhere_though_it_got_the_labels_of_its_place() -> None:
     place = {"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "b"}
     bound = make.pod(node="node-0", labels={**MARKS, **place}, generation=3)
     assert bound.labels != WAITING.labels
-    assert only_stands(WAITING, bound)
+    assert pod_progressed(WAITING, bound)
 
 
 GANG = make.gang("train-0", {"train-0-worker": 2})
@@ -53,7 +53,7 @@ GANGS: dict[str, tuple[PodGang, bool]] = {
         True,
     ),
     "a gang that is started anew": (
-        make.gang("train-0", {"train-0-worker": 2}, annotations={labels.INCARNATION: "1"}),
+        make.gang("train-0", {"train-0-worker": 2}, annotations={labels.RESTARTS: "1"}),
         True,
     ),
     "another scheduler": (
@@ -71,4 +71,4 @@ GANGS: dict[str, tuple[PodGang, bool]] = {
 
 @pytest.mark.parametrize(("after", "want"), GANGS.values(), ids=GANGS)
 def test_cliques_are_woken_when_pods_must_be_made_otherwise(after: PodGang, want: bool) -> None:
-    assert gang_differs(GANG, after) is want
+    assert gang_revision_changed(GANG, after) is want

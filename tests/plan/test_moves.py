@@ -115,7 +115,7 @@ def metadata_patch(seen: Observed) -> Manifest:
 def counted(seen: Observed) -> Observed:
     """The set with a gang whose attempts somebody counted."""
     (gang,) = seen.gangs.values()
-    gang.annotations[labels.INCARNATION] = "3"
+    gang.annotations[labels.RESTARTS] = "3"
     return seen
 
 
@@ -123,7 +123,7 @@ def test_a_gang_that_moves_gets_both_labels_and_loses_the_count_of_its_attempts(
     seen = counted(grown(make.cliqueset("t", {"worker": 2})))
     patch = metadata_patch(replace(seen, backend="kai"))
     assert patch["labels"] == {labels.SCHEDULER_BACKEND: "kai", labels.SCHEDULER_NAME: "kai"}
-    assert patch["annotations"] == {labels.INCARNATION: None}
+    assert patch["annotations"] == {labels.RESTARTS: None}
 
 
 def test_a_gang_that_is_held_stays_as_it_is() -> None:

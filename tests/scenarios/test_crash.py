@@ -6,7 +6,7 @@ import pytest
 from tests.scenarios.stories import STAGES
 
 from grove.api.kinds import GANGS
-from grove.api.labels import INCARNATION, SCHEDULER_BACKEND
+from grove.api.labels import RESTARTS, SCHEDULER_BACKEND
 from grove.embedded.faults import Fault
 from grove.meta import Manifest, Resource, resource
 from grove.testing import make
@@ -86,7 +86,7 @@ def test_dying_at_a_write_changes_nothing_in_the_end(backend: str, number: int, 
 
 
 def started_again(gang: Manifest) -> bool:
-    return INCARNATION in (gang["metadata"].get("annotations") or {})
+    return RESTARTS in (gang["metadata"].get("annotations") or {})
 
 
 async def restart_when_dead(world: World, death: Fault) -> None:

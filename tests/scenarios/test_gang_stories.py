@@ -35,10 +35,10 @@ FIVE = {name: BACKENDS[name] for name in ("1.36", "kai", "koordinator", "volcano
 on_all = pytest.mark.parametrize("stage", BACKENDS.values(), ids=BACKENDS)
 on_five = pytest.mark.parametrize("stage", FIVE.values(), ids=FIVE)
 
-Story = Callable[[World], Awaitable[None]]
+Milestones = Callable[[World], Awaitable[None]]
 
 
-def run(story: Story, stage: Stage, *, nodes: int, gpus: int = 8, seed: int = 0) -> None:
+def run(story: Milestones, stage: Stage, *, nodes: int, gpus: int = 8, seed: int = 0) -> None:
     wrong = ""
     try:
         run_world(story, replace(stage.options, nodes=nodes, gpus=gpus, seed=seed))

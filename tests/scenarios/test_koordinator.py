@@ -29,7 +29,7 @@ from tests.scenarios.stories import KOORDINATOR_RACKS as RACKS
 
 from grove.api import kinds
 from grove.api.config import load
-from grove.api.labels import MADE_ANEW
+from grove.api.labels import RECREATED
 from grove.backends.koordinator.backend import SENTINEL
 from grove.backends.koordinator.topology import TOPOLOGIES
 from grove.embedded.actors.schedulers import koordinator_install
@@ -254,7 +254,7 @@ def test_podgroups_that_are_deleted_under_a_waiting_gang_come_back_and_it_runs_w
         assert history.first("PodGroup", lambda each: each["spec"]["minMember"] == SENTINEL)
         assert placed(await world.pods()) == {}
         assert await minima(world) == {"train-0-leader": 2, "train-0-worker": 3}
-        assert not any(MADE_ANEW in each["metadata"]["annotations"] for each in await podgroups(world))
+        assert not any(RECREATED in each["metadata"]["annotations"] for each in await podgroups(world))
         await world.add_node("more")
         await until_running(world, "train-0")
         assert {pod["metadata"]["uid"] for pod in await world.pods()} == before

@@ -70,7 +70,7 @@ async def restarts(world: World) -> int:
     """How many times the gang was started anew."""
     gang = await world.gang("train-0")
     assert gang is not None
-    return int((gang["metadata"].get("annotations") or {}).get(labels.INCARNATION, "0"))
+    return int((gang["metadata"].get("annotations") or {}).get(labels.RESTARTS, "0"))
 
 
 async def restarted(world: World) -> bool:

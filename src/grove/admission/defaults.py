@@ -1,7 +1,7 @@
 """What a PodCliqueSet means where it says nothing: `default(manifest)`.
 
 Returns a new manifest with the fields filled in; never changes what the user wrote, never looks below
-podSpec except for the two fields that the incumbent fills in there. Filling in twice is the same as once.
+podSpec except for the two fields that the Go operator fills in there. Filling in twice is the same as once.
 """
 
 import copy

@@ -61,7 +61,7 @@ class PodCliqueSpec(View):
 
 
 class LastError(View):
-    """An error as clients of the incumbent read it."""
+    """An error as clients of the Go operator read it."""
 
     code: Annotated[str, says("Stable code of the error.", required=True)] = ""
     description: Annotated[str, says("What happened, for people.", required=True)] = ""

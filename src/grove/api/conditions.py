@@ -1,8 +1,8 @@
 """Every condition that Grove writes and every reason it gives: one table, and a constant for each name.
 
 Controllers and plans take both from here. Backends spell the reasons of their readings themselves; a test
-compares them with the table. Types and reasons of the incumbent are kept to the letter. Further reasons that
-KAI or Volcano give are passed on and not listed.
+compares them with the table. Types and reasons of the Go operator are kept to the letter. Further reasons
+that a scheduler gives are passed on and not listed.
 """
 
 from typing import Final, NamedTuple

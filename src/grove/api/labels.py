@@ -1,7 +1,7 @@
 """Every label, annotation, gate and finalizer key that Grove reads or writes, in one table.
 
-Keys that only one scheduler reads stand in its backend. Values that clients of the incumbent rely on are kept
-to the letter.
+Keys that only one scheduler reads stand in its backend. Values that clients of the Go operator rely on are
+kept to the letter.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ POD_TEMPLATE_HASH: Final = "grove.io/pod-template-hash"
 TOPOLOGY_GROUP: Final = "scheduler.grove.io/topology-group"
 #: Which backend acts on a gang. The same key is the annotation by which a user chooses one.
 SCHEDULER_BACKEND: Final = "grove.io/scheduler-backend"
-#: The incumbent's label for the same purpose; written beside ours so that its dashboards keep working.
+#: The Go operator's label for the same purpose; written beside ours so that its dashboards keep working.
 SCHEDULER_NAME: Final = "grove.io/scheduler-name"
 
 MANAGER: Final = "grove-operator"
@@ -44,7 +44,7 @@ TOPOLOGY_NAME: Final = "grove.io/topology-name"
 #: On a gang: a process of its own (grove backend run) acts on it, and the operator does not.
 EXTERNAL_BACKEND: Final = "grove.io/external-backend"
 #: On a gang: how many times it was started anew since it was created.
-INCARNATION: Final = "grove.io/incarnation"
+RESTARTS: Final = "grove.io/restarts"
 #: On a gang: the hash of the set's pod templates from which its pods are made.
 GENERATION_HASH: Final = "grove.io/generation-hash"
 #: On a gang: fields of the set that were edited since it was placed, and that it takes with its next start.
@@ -57,9 +57,9 @@ TEMPLATE_REPLICAS: Final = "grove.io/template-replicas"
 #: made.
 DECIDED_MINIMUM: Final = "grove.io/decided-minimum"
 #: On a scheduler's object that was deleted by hand: its pods are being shown to the scheduler again.
-MADE_ANEW: Final = "grove.io/made-anew"
+RECREATED: Final = "grove.io/recreated"
 #: On such a pod: the UID of the object by which the scheduler has heard of it.
-SHOWN_TO: Final = "grove.io/shown-to"
+RESYNCED_FOR: Final = "grove.io/resynced-for"
 #: On a gang or clique: which of its labels and annotations it has from its set; others' are left alone.
 MIRRORED: Final = "grove.io/mirrored"
 MNNVL_GROUP: Final = "grove.io/mnnvl-group"
@@ -71,7 +71,7 @@ CLIQUE_FINALIZER: Final = "grove.io/podclique.grove.io"
 SCALING_GROUP_FINALIZER: Final = "grove.io/podcliquescalinggroup.grove.io"
 
 # Scheduling gates ---------------------------------------------------------------------------------
-#: The incumbent's gate: recognised on pods taken over from it, never put on new ones.
+#: The Go operator's gate: recognised on pods taken over from it, never put on new ones.
 LEGACY_GATE: Final = "grove.io/podgang-pending-creation"
 
 #: Keys with this prefix are Grove's own and are not mirrored from a set onto its gangs.

@@ -24,7 +24,7 @@ _LENGTH: Final = 10
 
 def restarts(gang: PodGang) -> int:
     """How many times the gang was started anew since it was created."""
-    text = gang.annotations.get(labels.INCARNATION, "")
+    text = gang.annotations.get(labels.RESTARTS, "")
     return int(text) if text.isascii() and text.isdigit() else 0
 
 

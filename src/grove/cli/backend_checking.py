@@ -11,9 +11,9 @@ from grove.cli.backend_listing import aligned, usable
 from grove.cli.connect import connected
 from grove.cli.operating import configuration_from
 from grove.cli.talk import Failed
-from grove.controllers.observation import Observation
-from grove.controllers.remarks import Remarks
-from grove.controllers.scheduling import Scheduling
+from grove.controllers.schedulers.observation import Observation
+from grove.controllers.schedulers.remarks import Remarks
+from grove.controllers.schedulers.scheduling import Scheduling
 from grove.errors import Forbidden, NotFound
 from grove.extensions import configs_for, installed, registry_for
 from grove.kube.client import Client

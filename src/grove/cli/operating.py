@@ -23,7 +23,7 @@ from grove.cli.connect import Reached, connected
 from grove.cli.loop import Interrupted, stop_on_signals, unless_stopped
 from grove.cli.permissions import Need, missing, needed, sentence
 from grove.cli.talk import Failed
-from grove.controllers.scheduling import Scheduling
+from grove.controllers.schedulers.scheduling import Scheduling
 from grove.errors import ApiError, InvalidConfiguration, Unreachable
 from grove.extensions import external_in, registry_for
 from grove.kube.client import Client

@@ -1,1 +1,1 @@
-"""When and in what order: one module per kind, plus apply, wake-ups and events. The imperative shell."""
+"""When and in what order: one module per kind, plus apply, wake-ups and events. The imperative deps."""

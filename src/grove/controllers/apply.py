@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from grove.controllers.echoes import Echoes
+from grove.controllers.memory.own_writes import OwnWrites
 from grove.controllers.pacing import WriteLoad
 from grove.errors import (
     PASSING,
@@ -133,7 +133,7 @@ class Applier:
     def __init__(self, client: Client, load: WriteLoad | None = None, *, in_flight: int = IN_FLIGHT) -> None:
         self._client = client
         self._load = load or WriteLoad()
-        self.echoes = Echoes()
+        self.own_writes = OwnWrites()
         self.slots = Slots(in_flight, least=LEAST_SHARE)
 
     async def apply(self, changes: Sequence[Change], *, barrier: Remembers, key: Key) -> Applied:
@@ -188,14 +188,14 @@ class Applier:
 
     async def _report(self, change: Patch) -> Written | Object | None:
         version = ""
-        self.echoes.writing(change.resource, change.key)
+        self.own_writes.writing(change.resource, change.key)
         try:
             async with self.slots.of(change.key.namespace):
                 written = await self._carry_out(change)
             version = written.metadata.resource_version if written is not None else ""
             return written
         finally:
-            self.echoes.wrote(change.resource, change.key, version)
+            self.own_writes.wrote(change.resource, change.key, version)
 
     async def _carry_out(self, change: Change) -> Written | Object | None:
         match change:
@@ -228,7 +228,7 @@ class Applier:
                 there = await self._client.get(change.resource, key, type=Object)
             except NotFound:
                 raise taken from None
-            _refuse_foreign(change, there)
+            _refuse_unowned(change, there)
             return await self._relabel(change, there)
 
     async def _relabel(self, change: Create, there: Object) -> Written | Object:
@@ -286,7 +286,7 @@ class Applier:
             there = await self._client.get(change.resource, key, type=Object)
         except NotFound:
             raise Conflict(f"{change.resource.kind} {key} was there and is gone") from None
-        _refuse_foreign(change, there)
+        _refuse_unowned(change, there)
         return replace(change, uid=there.uid, resource_version=there.metadata.resource_version)
 
     async def _delete(self, change: Delete) -> None:
@@ -306,7 +306,7 @@ class Applier:
                 raise
 
 
-def _refuse_foreign(change: Create | Apply, there: Object) -> None:
+def _refuse_unowned(change: Create | Apply, there: Object) -> None:
     """An object that is not ours, or that goes, is never taken over, whoever wrote it."""
     ours = {reference["uid"] for reference in change.manifest["metadata"].get("ownerReferences", ())}
     if there.owner is not None and there.owner.uid in ours and not there.terminating:

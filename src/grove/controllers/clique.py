@@ -20,10 +20,10 @@ from grove.controllers.apply import (
     failures_text,
     told_once,
 )
-from grove.controllers.limits import PodLimit
+from grove.controllers.dependencies import Dependencies
 from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_OWNER, of_one_set, pods_of
+from grove.controllers.memory.pod_limit import PodLimit
 from grove.controllers.pacing import POD_LIMIT_SECONDS
-from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError
 from grove.meta import Key, Manifest, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
@@ -60,8 +60,8 @@ class Seen:
 class CliqueReconciler:
     """Brings the pods of one clique to what the clique wants."""
 
-    def __init__(self, shell: Shell, limit: PodLimit) -> None:
-        self.shell = shell
+    def __init__(self, deps: Dependencies, limit: PodLimit) -> None:
+        self.deps = deps
         self.limit = limit
         #: Replaced by the controller's own once it is wired.
         self.barrier: Remembers = NO_BARRIER
@@ -72,19 +72,19 @@ class CliqueReconciler:
         seen = self.observe(key)
         if seen is None:
             return DONE
-        if lost := await self.shell.vanished.found(seen.clique.uid):
+        if lost := await self.deps.vanished.found(seen.clique.uid):
             seen = replace(seen, pods=[*seen.pods, *lost])
         try:
             changes = await self.plan(seen)
         except BackendFailed as failure:
             await self.report(seen, Applied(failures=[(Create(kinds.PODS, {}), failure)]))
             raise
-        if any(isinstance(change, Create) for change in changes) and not await self.shell.liveness.confirmed(
+        if any(isinstance(change, Create) for change in changes) and not await self.deps.liveness.confirmed(
             kinds.CLIQUES, seen.clique
         ):
             # The cache will hear of its end; until then nothing is created for it.
             return DONE
-        applied = await self.shell.applier.apply(changes, barrier=self.barrier, key=key)
+        applied = await self.deps.applier.apply(changes, barrier=self.barrier, key=key)
         for change, refusal in applied.failures:
             if isinstance(change, Create) and isinstance(refusal, NameTaken):
                 self._met.setdefault(key, set()).add(str(change.manifest["metadata"]["name"]))
@@ -98,11 +98,11 @@ class CliqueReconciler:
 
     def observe(self, key: Key) -> Seen | None:
         """The clique with everything that its pods depend on; None when it is gone or not ours."""
-        cache = self.shell.cache
+        cache = self.deps.cache
         clique = cache.store(PodClique).get(key)
         if clique is None or labels.PART_OF not in clique.labels:
-            self.shell.reporter.forget(kinds.CLIQUES, key)
-            self.shell.liveness.forget(kinds.CLIQUES, key)
+            self.deps.reporter.forget(kinds.CLIQUES, key)
+            self.deps.liveness.forget(kinds.CLIQUES, key)
             self.limit.forget(key)
             self._met.pop(key, None)
             return None
@@ -112,10 +112,10 @@ class CliqueReconciler:
             # Of an earlier set of the same name; its successor comes when it is gone.
             gang = None
         cliqueset = cache.store(PodCliqueSet).get(Key(key.namespace, clique.labels[labels.PART_OF]))
-        backend = self.shell.scheduling.backend_of(gang) if gang is not None else None
+        backend = self.deps.scheduling.backend_of(gang) if gang is not None else None
         members = pods_of(cache, gang) if gang is not None else ()
         revision = effective_revision(gang, members) if gang is not None else ""
-        context = self.shell.scheduling.context(
+        context = self.deps.scheduling.context(
             backend, cliqueset, revision=revision, bound=bound_by_podgroup(members)
         )
         return Seen(clique, pods, gang, backend, context, members, cliqueset)
@@ -137,7 +137,7 @@ class CliqueReconciler:
             return changes
         revision = seen.context.revision
         lost = {*outdated(clique, seen.pods, revision), *self.stranded(seen.pods, backend)}
-        moment = Moment(gang, seen.pods, seen.context, self.shell.clock.now())
+        moment = Moment(gang, seen.pods, seen.context, self.deps.clock.now())
         ended = kept(seen.pods, seen.members, lifecycle_of(backend, moment))
         have = sum(not pod.terminating for pod in seen.pods)
         granted = self.limit.grant(clique, seen.cliqueset, have=have)
@@ -162,7 +162,7 @@ class CliqueReconciler:
 
     def _taken_names(self, seen: Seen) -> set[str]:
         """Names that pods of somebody else have: labelled like ours, or met when one was to be created."""
-        labelled = self.shell.cache.store(Pod).index(PODS_BY_CLIQUE, str(seen.clique.key))
+        labelled = self.deps.cache.store(Pod).index(PODS_BY_CLIQUE, str(seen.clique.key))
         return {pod.name for pod in labelled} | self._met.get(seen.clique.key, set())
 
     def leaving(self, seen: Seen, gang: PodGang) -> list[Change] | None:
@@ -172,7 +172,7 @@ class CliqueReconciler:
         """
         if seen.cliqueset is None:
             return None
-        wanted = self.shell.scheduling.select(seen.cliqueset).backend
+        wanted = self.deps.scheduling.select(seen.cliqueset).backend
         if wanted is None or backend_of(gang) == wanted.name:
             return None
         if leaves(gang, seen.members, wanted.name) is None:
@@ -185,7 +185,7 @@ class CliqueReconciler:
 
     def stranded(self, pods: Sequence[Pod], backend: Backend) -> set[str]:
         """Waiting pods of a gang that has got another backend."""
-        gates = {each.scheduling_gate for each in self.shell.scheduling.registry.enabled}
+        gates = {each.scheduling_gate for each in self.deps.scheduling.registry.enabled}
         return stranded(pods, backend.matches, gates - {backend.scheduling_gate})
 
     async def report(self, seen: Seen, applied: Applied) -> Outcome:
@@ -193,12 +193,12 @@ class CliqueReconciler:
         clique = seen.clique
         if clique.terminating:
             return DONE
-        now = self.shell.clock.now()
+        now = self.deps.clock.now()
         if (shortage := self.limit.shortage(clique.key)) is not None:
             applied = replace(applied, failures=[*applied.failures, (Create(kinds.PODS, {}), shortage)])
         status = desired_clique_status(clique, seen.pods, now=now)
         status["lastErrors"] = _last_errors(clique, applied, timestamp(now)) or None
-        reported = await self.shell.reporter.report(
+        reported = await self.deps.reporter.report(
             kinds.CLIQUES,
             clique,
             status,
@@ -206,7 +206,7 @@ class CliqueReconciler:
             urgency=_urgency(clique, status, applied),
         )
         if applied.refusals:
-            self.shell.recorder.send(events.pods_failed(clique, failures_text(applied.refusals)))
+            self.deps.recorder.send(events.pods_failed(clique, failures_text(applied.refusals)))
         return reported.outcome
 
 
@@ -253,7 +253,7 @@ def _release(clique: PodClique) -> list[Change]:
 
 
 def _last_errors(clique: PodClique, applied: Applied, now: str) -> list[Manifest]:
-    """Failures as clients of the incumbent read them; the time stays while the failure does."""
+    """Failures as clients of the Go operator read them; the time stays while the failure does."""
     known = {(error.code, error.description): error.observed_at for error in clique.status.last_errors}
     errors: dict[tuple[str, str], Manifest] = {}
     for failure, text in told_once(applied.refusals):

@@ -27,11 +27,11 @@ from grove.controllers.apply import (
     first_batch,
     told_once,
 )
-from grove.controllers.contests import FORGET_SECONDS, Contests
+from grove.controllers.dependencies import Dependencies
 from grove.controllers.members import pods_of
+from grove.controllers.memory.contests import FORGET_SECONDS, Contests
+from grove.controllers.memory.trials import AGAIN_SECONDS, Trials
 from grove.controllers.pacing import CREATING_SECONDS, MOVING_SECONDS
-from grove.controllers.shell import Shell
-from grove.controllers.trials import AGAIN_SECONDS, Trials
 from grove.meta import Condition, Key, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import KINDS, Observed, Settled, edit_pending, plan_children, sort_children
@@ -52,14 +52,14 @@ class CliqueSetReconciler:
 
     def __init__(
         self,
-        shell: Shell,
+        deps: Dependencies,
         contests: Contests,
         trials: Trials,
         *,
         topology_aware: bool = True,
         pods_per_set: int = Limits().pods_per_set,
     ) -> None:
-        self.shell = shell
+        self.deps = deps
         self.contests = contests
         self.trials = trials
         #: Replaced by the controller's own once it is wired.
@@ -81,7 +81,7 @@ class CliqueSetReconciler:
         seen = self.with_backend(seen, judgement)
         batch = await self.plan(seen, judgement)
         if any(isinstance(change, Create) for change in batch.changes) and not (
-            await self.shell.liveness.confirmed(kinds.CLIQUESETS, seen.cliqueset)
+            await self.deps.liveness.confirmed(kinds.CLIQUESETS, seen.cliqueset)
         ):
             return DONE
         changes = [change for change in batch.changes if not self._is_opening(change)]
@@ -104,12 +104,12 @@ class CliqueSetReconciler:
         """Write the changes; and in how many seconds those may be written that are held back as contested."""
         # From before the first await on: nobody opens the gates of a gang that is about to be deleted.
         doomed = {each.key for each in changes if isinstance(each, Delete) and each.resource == kinds.GANGS}
-        self.shell.deleting.update(doomed)
+        self.deps.deleting.update(doomed)
         try:
             sifted = await self.contests.sift(key, changes)
-            applied = await self.shell.applier.apply(sifted.changes, barrier=self.barrier, key=key)
+            applied = await self.deps.applier.apply(sifted.changes, barrier=self.barrier, key=key)
         finally:
-            self.shell.deleting.difference_update(doomed)
+            self.deps.deleting.difference_update(doomed)
         self.contests.put_back(key, applied.done)
         return applied, sifted.wait
 
@@ -117,10 +117,10 @@ class CliqueSetReconciler:
         """Whether a gang would be deleted while its gates are being opened: a pod would start without it."""
         if not isinstance(change, Delete) or change.resource != kinds.GANGS:
             return False
-        return change.key in self.shell.opening
+        return change.key in self.deps.opening
 
     def observe(self, key: Key) -> Observed | None:
-        cache = self.shell.cache
+        cache = self.deps.cache
         cliqueset = cache.store(PodCliqueSet).get(key)
         if cliqueset is None:
             self._settled.pop(key, None)
@@ -128,8 +128,8 @@ class CliqueSetReconciler:
             self._said.pop(key, None)
             self.contests.forget(key)
             self.trials.forget(key)
-            self.shell.reporter.forget(kinds.CLIQUESETS, key)
-            self.shell.liveness.forget(kinds.CLIQUESETS, key)
+            self.deps.reporter.forget(kinds.CLIQUESETS, key)
+            self.deps.liveness.forget(kinds.CLIQUESETS, key)
             return None
         owned, name, template = str(key), topology_name(cliqueset), cliqueset.template
         found = {kind.resource: cache.store(kind.view).index(BY_SET, owned) for kind in KINDS}
@@ -150,12 +150,12 @@ class CliqueSetReconciler:
         )
 
     def _pods_of(self, gang: PodGang) -> list[Pod]:
-        return pods_of(self.shell.cache, gang)
+        return pods_of(self.deps.cache, gang)
 
     def _editable(self, cliqueset: PodCliqueSet, gang: PodGang) -> list[str]:
         """Which edits the scheduler of a gang can be told of."""
-        backend = self.shell.scheduling.backend_of(gang)
-        context = self.shell.scheduling.context(backend, cliqueset)
+        backend = self.deps.scheduling.backend_of(gang)
+        context = self.deps.scheduling.context(backend, cliqueset)
         return [str(each) for each in backend.editable(context)] if offers(backend, Editing) else []
 
     def judge(self, seen: Observed) -> Judgement:
@@ -165,7 +165,7 @@ class CliqueSetReconciler:
         known = self._understood.get(cliqueset.key)
         if known is None or known[0] != version:
             known = self._understood[cliqueset.key] = (version, understand(cliqueset))
-        here = Here(self.shell.scheduling, seen.topology, self._topology_aware, self._pods_per_set)
+        here = Here(self.deps.scheduling, seen.topology, self._topology_aware, self._pods_per_set)
         judgement = judge(known[1], here)
         if judgement.refused:
             return judgement
@@ -177,7 +177,7 @@ class CliqueSetReconciler:
         backend = judgement.backend
         if backend is None or judgement.refused:
             return judgement, False
-        context = self.shell.scheduling.context(backend, seen.cliqueset)
+        context = self.deps.scheduling.context(backend, seen.cliqueset)
         topology = seen.topology if self._topology_aware else None
         tried = await self.trials.tried(seen.cliqueset, backend, context, topology)
         if not tried.errors:
@@ -192,7 +192,7 @@ class CliqueSetReconciler:
             return seen
         wanted = judgement.backend.name
         held = held_back(seen.gangs, self._pods_of, wanted)
-        return replace(seen, backend=wanted, held=held, external=self.shell.scheduling.external)
+        return replace(seen, backend=wanted, held=held, external=self.deps.scheduling.external)
 
     async def plan(self, seen: Observed, judgement: Judgement) -> Batch:
         """The next changes to the set's children; none while it is refused: what runs goes on running."""
@@ -232,9 +232,9 @@ class CliqueSetReconciler:
             failures=[text for _, text in told_once(applied.refusals)],
             name_taken=any(isinstance(failure, NameTaken) for _, failure in applied.refusals),
         )
-        status = await giving_way(cliqueset_status(cliqueset, facts, now=self.shell.clock.now()))
+        status = await giving_way(cliqueset_status(cliqueset, facts, now=self.deps.clock.now()))
         news = cliqueset.metadata.generation != cliqueset.status.observed_generation
-        reported = await self.shell.reporter.report(
+        reported = await self.deps.reporter.report(
             kinds.CLIQUESETS,
             cliqueset,
             status,
@@ -243,17 +243,17 @@ class CliqueSetReconciler:
             if applied.refusals or (news and judgement.refused)
             else Urgency.SETTLED,
         )
-        self._said[cliqueset.key] = self.shell.clock.monotonic()
+        self._said[cliqueset.key] = self.deps.clock.monotonic()
         if judgement.refused and reported.written:
             why = "; ".join(str(error) for error in judgement.refused)
-            self.shell.recorder.send(events.cliqueset_refused(cliqueset, why))
+            self.deps.recorder.send(events.cliqueset_refused(cliqueset, why))
         if reported.written and facts.pending is not None and not _says(cliqueset, facts.pending):
-            self.shell.recorder.send(events.edit_pending(cliqueset, facts.pending.message))
+            self.deps.recorder.send(events.edit_pending(cliqueset, facts.pending.message))
         return reported.outcome
 
     def _said_lately(self, key: Key) -> bool:
         """Whether the status may wait: to compute it takes time for every replica that exists."""
-        return self.shell.clock.monotonic() - self._said.get(key, -math.inf) < CREATING_SECONDS
+        return self.deps.clock.monotonic() - self._said.get(key, -math.inf) < CREATING_SECONDS
 
     async def release(self, cliqueset: PodCliqueSet) -> Outcome:
         """Take our finalizer off a set that goes: its children go with it, by their owner reference."""
@@ -266,13 +266,13 @@ class CliqueSetReconciler:
                 {"metadata": {"finalizers": kept}},
                 resource_version=version,
             )
-            applied = await self.shell.applier.apply([patch], barrier=self.barrier, key=cliqueset.key)
+            applied = await self.deps.applier.apply([patch], barrier=self.barrier, key=cliqueset.key)
             applied.raise_failure()
         return DONE
 
     def tell(self, seen: Observed, judgement: Judgement, applied: Applied) -> None:
         """What happened to the children, as events."""
-        cliqueset, recorder = seen.cliqueset, self.shell.recorder
+        cliqueset, recorder = seen.cliqueset, self.deps.recorder
         if created := _counted(applied, Create):
             recorder.send(events.children_written(cliqueset, f"created {created}"))
         if removed := _counted(applied, Delete):

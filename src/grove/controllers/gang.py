@@ -14,18 +14,18 @@ from grove.api.gang import PodGang
 from grove.api.revision import restarts
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
+from grove.controllers.dependencies import Dependencies
 from grove.controllers.foreign import ForeignPods
 from grove.controllers.gang_observe import GangObserver
 from grove.controllers.gang_report import GangReporter, Reported
 from grove.controllers.pacing import STEPPED_BACK_SECONDS
-from grove.controllers.shell import Shell
 from grove.errors import BackendFailed, GroveError, Terminal, Waiting
 from grove.meta import Key
 from grove.plan.changes import Change, Patch
 from grove.plan.gang.plan import GangPlan, plan_gang
 from grove.plan.gang.reading import Problems
 from grove.plan.gang.references import as_written
-from grove.plan.gang.view import GangView
+from grove.plan.gang.state import GangState
 from grove.runtime.outcome import DONE, After, Outcome, soonest
 
 log = logging.getLogger(__name__)
@@ -43,10 +43,10 @@ class Progress:
 class GangReconciler:
     """Brings one gang's scheduler objects, references, gates and status to what they should be."""
 
-    def __init__(self, shell: Shell, foreign: ForeignPods) -> None:
-        self.shell = shell
-        self.observer = GangObserver(shell, foreign)
-        self.reporter = GangReporter(shell)
+    def __init__(self, deps: Dependencies, foreign: ForeignPods) -> None:
+        self.deps = deps
+        self.observer = GangObserver(deps, foreign)
+        self.reporter = GangReporter(deps)
         #: Replaced by the controller's own once it is wired.
         self.barrier: Remembers = NO_BARRIER
 
@@ -60,7 +60,7 @@ class GangReconciler:
             return DONE
         if not view.duties.objects:
             return await self.serve_pods_only(view, plan)
-        if plan.objects.creates and not await self.shell.liveness.confirmed(kinds.GANGS, view.gang):
+        if plan.objects.creates and not await self.deps.liveness.confirmed(kinds.GANGS, view.gang):
             return DONE
         progress = await self.apply(view, plan)
         reported = await self.report(view, plan, progress)
@@ -69,9 +69,9 @@ class GangReconciler:
         await self.serve_pods(view, plan, reported)
         return soonest(reported.outcome, *_outcomes(plan))
 
-    async def observe(self, key: Key) -> GangView | None:
+    async def observe(self, key: Key) -> GangState | None:
         """The gang with everything that decides about it; None where there is nothing to do."""
-        gang, scheduling = self.shell.cache.store(PodGang).get(key), self.shell.scheduling
+        gang, scheduling = self.deps.cache.store(PodGang).get(key), self.deps.scheduling
         if gang is None or gang.terminating or (scheduling.only and not scheduling.acts_on(gang)):
             self.forget(key, gang)
             return None
@@ -79,15 +79,15 @@ class GangReconciler:
 
     def forget(self, key: Key, gang: PodGang | None) -> None:
         """The gang is gone, or somebody else's business."""
-        self.shell.reporter.forget(kinds.GANGS, key)
-        self.shell.liveness.forget(kinds.GANGS, key)
+        self.deps.reporter.forget(kinds.GANGS, key)
+        self.deps.liveness.forget(kinds.GANGS, key)
         self.observer.forget(key)
         if gang is not None:
-            self.shell.story.forget(gang.uid)
+            self.deps.milestones.forget(gang.uid)
 
     # Stages ---------------------------------------------------------------------------------------
 
-    async def apply(self, view: GangView, plan: GangPlan) -> Progress:
+    async def apply(self, view: GangState, plan: GangPlan) -> Progress:
         """Carry out the stages before the status. A failure stops them, but for a restart."""
         failure = plan.objects.failure or await self.put_objects(view, plan)
         if failure is None:
@@ -98,19 +98,19 @@ class GangReconciler:
             return Progress(await self.write_gang(view, plan.listing.change))
         return Progress(view.gang, failure)
 
-    async def put_objects(self, view: GangView, plan: GangPlan) -> GroveError | None:
+    async def put_objects(self, view: GangState, plan: GangPlan) -> GroveError | None:
         """Put the objects in place; what failed. Pods are replaced before their object is whole again."""
         key = view.gang.key
-        touched = await self.shell.applier.apply(plan.objects.pods, barrier=self.barrier, key=key)
+        touched = await self.deps.applier.apply(plan.objects.pods, barrier=self.barrier, key=key)
         if touched.failures and not touched.refusals:
             # A pod changed underneath, which is no failure of the gang: look again.
             touched.raise_failure()
         if touched.failures:
             return touched.failures[0][1]
-        written = await self.shell.applier.apply(plan.objects.changes, barrier=self.barrier, key=key)
+        written = await self.deps.applier.apply(plan.objects.changes, barrier=self.barrier, key=key)
         return next((error for _, error in written.failures), None)
 
-    async def start_anew(self, view: GangView, plan: GangPlan, change: Patch) -> PodGang:
+    async def start_anew(self, view: GangState, plan: GangPlan, change: Patch) -> PodGang:
         """Give the gang another revision and unlist its pods; cliques make new ones."""
         gang = await self.write_gang(view, change)
         why = plan.restart.why if plan.restart is not None else ""
@@ -118,10 +118,10 @@ class GangReconciler:
             "gang is started anew",
             extra={"gang": str(view.gang.key), "start": restarts(view.gang) + 2, "why": why},
         )
-        self.shell.recorder.send(events.started_anew(view.gang, why))
+        self.deps.recorder.send(events.started_anew(view.gang, why))
         return gang
 
-    async def write_gang(self, view: GangView, change: Patch) -> PodGang:
+    async def write_gang(self, view: GangState, change: Patch) -> PodGang:
         """List or unlist pods; the gang as it is since."""
         applied, about = await self.write(view, [change]), (kinds.GANGS, view.gang.key)
         if about not in applied.versions:
@@ -130,7 +130,7 @@ class GangReconciler:
             view.gang, change, version=applied.versions[about], generation=applied.generations[about]
         )
 
-    async def report(self, view: GangView, plan: GangPlan, progress: Progress) -> Reported:
+    async def report(self, view: GangState, plan: GangPlan, progress: Progress) -> Reported:
         """Say how the gang stands now."""
         failure = progress.failure
         if isinstance(failure, BackendFailed):
@@ -151,7 +151,7 @@ class GangReconciler:
             barrier=self.barrier,
         )
 
-    async def serve_pods_only(self, view: GangView, plan: GangPlan) -> Outcome:
+    async def serve_pods_only(self, view: GangState, plan: GangPlan) -> Outcome:
         """The gates and pods of a gang whose objects and status another process writes."""
         failure = plan.objects.failure
         if isinstance(failure, Terminal | Waiting):
@@ -161,7 +161,7 @@ class GangReconciler:
         await self.serve_pods(view, plan, Reported(DONE, view.gang))
         return soonest(*_outcomes(plan))
 
-    async def serve_pods(self, view: GangView, plan: GangPlan, reported: Reported) -> None:
+    async def serve_pods(self, view: GangState, plan: GangPlan, reported: Reported) -> None:
         """Give up the pods of a gang that cannot be completed, and open gates."""
         if plan.pods_failure is not None:
             raise plan.pods_failure
@@ -175,36 +175,36 @@ class GangReconciler:
             return
         await self.open_gates(view, plan, reported)
 
-    async def give_up(self, view: GangView, plan: GangPlan) -> None:
+    async def give_up(self, view: GangState, plan: GangPlan) -> None:
         """Delete the pods of a gang that holds a part of its nodes; it is then started anew."""
-        applied = await self.shell.applier.apply(plan.give_up, barrier=self.barrier, key=view.gang.key)
+        applied = await self.deps.applier.apply(plan.give_up, barrier=self.barrier, key=view.gang.key)
         why = plan.partial.why
         log.info("gang gives its nodes back", extra={"gang": str(view.gang.key), "why": why})
-        self.shell.recorder.send(events.gave_back(view.gang, why))
+        self.deps.recorder.send(events.gave_back(view.gang, why))
         applied.raise_failure()
 
-    async def open_gates(self, view: GangView, plan: GangPlan, reported: Reported) -> None:
+    async def open_gates(self, view: GangState, plan: GangPlan, reported: Reported) -> None:
         """Open the gates that may open now, never of a gang that is being deleted."""
         gang = reported.gang
-        if not plan.gates or gang.key in self.shell.deleting:
+        if not plan.gates or gang.key in self.deps.deleting:
             return
-        self.shell.opening.add(gang.key)
+        self.deps.opening.add(gang.key)
         try:
             # A write of this look shows that the gang exists; without one the cache may show what is gone.
-            if gang is view.gang and not await self.shell.liveness.exists(kinds.GANGS, gang):
+            if gang is view.gang and not await self.deps.liveness.exists(kinds.GANGS, gang):
                 return
-            applied = await self.shell.applier.apply(plan.gates, barrier=self.barrier, key=gang.key)
+            applied = await self.deps.applier.apply(plan.gates, barrier=self.barrier, key=gang.key)
         finally:
-            self.shell.opening.discard(gang.key)
+            self.deps.opening.discard(gang.key)
         if applied.done:
-            self.shell.story.gates_opened(gang, self.shell.clock.now())
+            self.deps.milestones.gates_opened(gang, self.deps.clock.now())
         if applied.refusals:
-            self.shell.recorder.send(events.gates_stay_closed(gang, failures_text(applied.refusals)))
+            self.deps.recorder.send(events.gates_stay_closed(gang, failures_text(applied.refusals)))
         applied.raise_failure()
 
-    async def write(self, view: GangView, changes: Sequence[Change]) -> Applied:
+    async def write(self, view: GangState, changes: Sequence[Change]) -> Applied:
         """Carry out one stage; what fails is raised."""
-        applied = await self.shell.applier.apply(changes, barrier=self.barrier, key=view.gang.key)
+        applied = await self.deps.applier.apply(changes, barrier=self.barrier, key=view.gang.key)
         applied.raise_failure()
         return applied
 

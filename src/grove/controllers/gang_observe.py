@@ -9,9 +9,9 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import effective_revision
 from grove.backends.base import Backend, Context, Moment
+from grove.controllers.dependencies import Dependencies
 from grove.controllers.foreign import ForeignPods
 from grove.controllers.members import cliques_of, pods_of, strangers_of
-from grove.controllers.shell import Shell
 from grove.meta import Key
 from grove.plan.gang.foreign import (
     Adoption,
@@ -22,10 +22,9 @@ from grove.plan.gang.foreign import (
 )
 from grove.plan.gang.gates import is_released
 from grove.plan.gang.restart import bound_by_podgroup
-from grove.plan.gang.translation import not_enabled, translate
-from grove.plan.gang.view import (
+from grove.plan.gang.state import (
     Duties,
-    GangView,
+    GangState,
     OtherGang,
     OwnedObject,
     PartialMemory,
@@ -33,40 +32,41 @@ from grove.plan.gang.view import (
     WantedObject,
     is_waiting,
 )
+from grove.plan.gang.translation import not_enabled, translate
 from grove.runtime.cache import Cache
 
 
 class GangObserver:
     """Reads everything that the decisions about a gang depend on; writes nothing."""
 
-    def __init__(self, shell: Shell, foreign: ForeignPods) -> None:
-        self.shell = shell
+    def __init__(self, deps: Dependencies, foreign: ForeignPods) -> None:
+        self.deps = deps
         self.foreign = foreign
         #: What is remembered of gangs that hold a part of their nodes.
         self.partial: dict[Key, PartialMemory] = {}
 
-    async def view(self, gang: PodGang) -> GangView | None:
+    async def view(self, gang: PodGang) -> GangState | None:
         """The view of a gang; None for one that is yet to get its backend."""
-        scheduling = self.shell.scheduling
-        pods, now = pods_of(self.shell.cache, gang), self.shell.clock.now()
+        scheduling = self.deps.scheduling
+        pods, now = pods_of(self.deps.cache, gang), self.deps.clock.now()
         if may_be_adopted(gang) and not scheduling.only:
             adoption = self._adoption(gang, pods)
-            return GangView(gang, None, scheduling.context(None), now, pods=pods, adoption=adoption)
+            return GangState(gang, None, scheduling.context(None), now, pods=pods, adoption=adoption)
         backend = scheduling.backend_of(gang)
         if backend is None and labels.SCHEDULER_BACKEND not in gang.labels and not unusable_choice(gang):
             # The label is on its way; until it is there nobody acts.
             return None
         duties = Duties(objects=scheduling.acts_on(gang), pods=not scheduling.only)
-        seen = GangView(
+        seen = GangState(
             gang,
             backend,
             self._context(gang, pods, backend),
             now,
             duties,
-            cliques=cliques_of(self.shell.cache, gang),
+            cliques=cliques_of(self.deps.cache, gang),
             pods=pods,
             owned=self._owned(gang),
-            others=_OtherGangs(self.shell.cache, gang),
+            others=_OtherGangs(self.deps.cache, gang),
         )
         seen = self._remembered(self._translated(self._of_a_set(seen)))
         if is_foreign(gang) and backend is not None and duties.objects and seen.translated.failure is None:
@@ -84,10 +84,10 @@ class GangObserver:
     def forget(self, gang: Key) -> None:
         """The gang is gone, or somebody else's business."""
         self.partial.pop(gang, None)
-        self.shell.preemptions.forget(gang)
+        self.deps.preemptions.forget(gang)
 
     def _adoption(self, gang: PodGang, pods: Sequence[Pod]) -> Adoption:
-        scheduling = self.shell.scheduling
+        scheduling = self.deps.scheduling
         asked = asked_backend(gang, pods)
         backend = scheduling.registry.find(asked) if asked else scheduling.registry.default
         chosen = backend.name if backend is not None else asked
@@ -96,10 +96,10 @@ class GangObserver:
     def _context(self, gang: PodGang, pods: Sequence[Pod], backend: Backend | None) -> Context:
         # What somebody else made may carry the names of our sets and cliques by chance.
         part_of = "" if is_foreign(gang) else gang.labels.get(labels.PART_OF, "")
-        scheduling = self.shell.scheduling
+        scheduling = self.deps.scheduling
         return scheduling.context(
             backend,
-            self.shell.cache.store(PodCliqueSet).get(Key(gang.namespace, part_of)),
+            self.deps.cache.store(PodCliqueSet).get(Key(gang.namespace, part_of)),
             released=backend is not None and is_released(gang, pods, backend.scheduling_gate),
             revision="" if is_foreign(gang) else effective_revision(gang, pods),
             bound=bound_by_podgroup(pods),
@@ -107,26 +107,26 @@ class GangObserver:
         )
 
     def _owned(self, gang: PodGang) -> list[OwnedObject]:
-        scheduling = self.shell.scheduling
+        scheduling = self.deps.scheduling
         return [
             OwnedObject(item, scheduling.resource_of(item.manifest)) for item in scheduling.objects_of(gang)
         ]
 
-    def _of_a_set(self, view: GangView) -> GangView:
+    def _of_a_set(self, view: GangState) -> GangState:
         """With what only gangs of a set have, for whoever writes their status."""
         if not view.duties.objects or is_foreign(view.gang):
             return view
         cliqueset = view.context.cliqueset
-        asked = self.shell.scheduling.select(cliqueset).backend if cliqueset is not None else None
+        asked = self.deps.scheduling.select(cliqueset).backend if cliqueset is not None else None
         return replace(
             view,
-            strangers=strangers_of(self.shell.cache, view.gang, view.pods),
+            strangers=strangers_of(self.deps.cache, view.gang, view.pods),
             asked_backend=asked.name if asked is not None else "",
         )
 
-    def _translated(self, view: GangView) -> GangView:
+    def _translated(self, view: GangState) -> GangState:
         """With the gang's translation, made here once for the whole look, and what exists of it."""
-        scheduling = self.shell.scheduling
+        scheduling = self.deps.scheduling
         if view.backend is None:
             enabled = [each.name for each in scheduling.registry.enabled]
             translated = not_enabled(view.gang, enabled)
@@ -140,15 +140,15 @@ class GangObserver:
         ]
         return replace(view, translated=translated, wanted_objects=wanted)
 
-    def _remembered(self, view: GangView) -> GangView:
+    def _remembered(self, view: GangState) -> GangState:
         """With what is remembered of the gang over time."""
-        gang, preemptions = view.gang.key, self.shell.preemptions
+        gang, preemptions = view.gang.key, self.deps.preemptions
         least, most = preemptions.left(gang, awaited=False), preemptions.left(gang, awaited=True)
         return replace(
             view,
             step_back=StepBackTime(least, most),
             partial=self.partial.get(gang, PartialMemory()),
-            monotonic=self.shell.clock.monotonic(),
+            monotonic=self.deps.clock.monotonic(),
         )
 
 

@@ -12,13 +12,13 @@ from grove.api.gang import PodGang, PodGangStatus
 from grove.backends.base import Reading, Verdict
 from grove.controllers import events
 from grove.controllers.apply import Remembers
-from grove.controllers.shell import Shell
+from grove.controllers.dependencies import Dependencies
 from grove.errors import GroveError
 from grove.meta import Manifest
 from grove.plan.gang.reading import Problems
 from grove.plan.gang.report import report_gang
+from grove.plan.gang.state import GangState
 from grove.plan.gang.urgency import is_news
-from grove.plan.gang.view import GangView
 from grove.plan.gang.words import reason_of, score_sentence
 from grove.runtime.outcome import Outcome
 
@@ -37,12 +37,12 @@ class Reported:
 class GangReporter:
     """Writes the status of gangs and tells of its turns."""
 
-    def __init__(self, shell: Shell) -> None:
-        self.shell = shell
+    def __init__(self, deps: Dependencies) -> None:
+        self.deps = deps
 
     async def report(
         self,
-        view: GangView,
+        view: GangState,
         problems: Problems,
         *,
         gang: PodGang,
@@ -55,42 +55,42 @@ class GangReporter:
         if report.defect is not None and view.backend is not None:
             backend = view.backend.name
             log.error("scheduler backend failed", extra={"backend": backend}, exc_info=report.defect)
-        reported = await self.shell.reporter.report(
+        reported = await self.deps.reporter.report(
             kinds.GANGS, gang, report.status, barrier=barrier, urgency=report.urgency
         )
         if repairs and problems.failure is None:
-            self.shell.recorder.send(events.objects_repaired(gang, f"put back {', '.join(repairs)}"))
+            self.deps.recorder.send(events.objects_repaired(gang, f"put back {', '.join(repairs)}"))
         if problems.failure is not None:
             self._tell_failure(view, problems.failure)
         if problems.unready:
-            self.shell.recorder.send(events.pods_not_prepared(gang, "; ".join(problems.unready)))
+            self.deps.recorder.send(events.pods_not_prepared(gang, "; ".join(problems.unready)))
         if not reported.written:
             return Reported(reported.outcome, gang)
         self._tell(gang, report.status, report.reading)
         gang = replace(gang, status=msgspec.convert(report.status, PodGangStatus))
         return Reported(reported.outcome, gang, written=True)
 
-    def _tell_failure(self, view: GangView, failure: GroveError) -> None:
+    def _tell_failure(self, view: GangState, failure: GroveError) -> None:
         name = view.backend.name if view.backend is not None else "none"
-        self.shell.story.sync_failed(name, failure.code)
-        self.shell.recorder.send(events.translation_failed(view.gang, reason_of(failure), str(failure)))
+        self.deps.milestones.sync_failed(name, failure.code)
+        self.deps.recorder.send(events.translation_failed(view.gang, reason_of(failure), str(failure)))
 
     def _tell(self, gang: PodGang, status: Manifest, reading: Reading) -> None:
         """Events and milestones for the transitions that this status write made."""
-        now = self.shell.clock.now()
-        story, recorder = self.shell.story, self.shell.recorder
+        now = self.deps.clock.now()
+        milestones, recorder = self.deps.milestones, self.deps.recorder
         before = {condition.type: condition.status for condition in gang.status.conditions}
         after = {condition["type"]: condition for condition in status["conditions"]}
         turned = {name for name, told in after.items() if told["status"] != before.get(name)}
         true = {name for name in turned if after[name]["status"] == "True"}
         if conditions.INITIALIZED in true:
-            story.initialized(gang, now)
+            milestones.initialized(gang, now)
         if conditions.SCHEDULED in true:
-            story.scheduled(gang, now)
+            milestones.scheduled(gang, now)
             placed = after[conditions.SCHEDULED]["message"]
             recorder.send(events.gang_scheduled(gang, f"{placed}{score_sentence(reading)}"))
         if conditions.READY in true:
-            story.ready(gang, now)
+            milestones.ready(gang, now)
         if conditions.UNHEALTHY in true:
             recorder.send(events.gang_lost(gang, after[conditions.UNHEALTHY]["message"]))
         if conditions.GANG_GUARANTEE in turned:

@@ -8,7 +8,7 @@ from grove.api.topology import ClusterTopologyBinding, SchedulerTopologyStatus
 from grove.backends.base import Backend, TopologyAware
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Remembers
-from grove.controllers.shell import Shell
+from grove.controllers.dependencies import Dependencies
 from grove.meta import Condition, Key, Manifest, UntypedObject, find_condition
 from grove.plan.changes import Apply, Change, Delete
 from grove.plan.conditions import merged
@@ -26,19 +26,19 @@ class Comparison:
 class TopologyReconciler:
     """Brings the topology objects of every topology-aware backend in line with one binding."""
 
-    def __init__(self, shell: Shell) -> None:
-        self.shell = shell
+    def __init__(self, deps: Dependencies) -> None:
+        self.deps = deps
         #: Replaced by the controller's own once it is wired.
         self.barrier: Remembers = NO_BARRIER
 
     async def reconcile(self, key: Key) -> Outcome:
-        binding = self.shell.cache.store(ClusterTopologyBinding).get(key)
+        binding = self.deps.cache.store(ClusterTopologyBinding).get(key)
         if binding is None or binding.terminating:
-            self.shell.reporter.forget(kinds.TOPOLOGY_BINDINGS, key)
+            self.deps.reporter.forget(kinds.TOPOLOGY_BINDINGS, key)
             return DONE
         compared = self.compare(binding)
         changes = [change for each in compared for change in each.changes]
-        applied = await self.shell.applier.apply(changes, barrier=self.barrier, key=key)
+        applied = await self.deps.applier.apply(changes, barrier=self.barrier, key=key)
         outcome = await self.report(binding, [each.status for each in compared])
         applied.raise_failure()
         return outcome
@@ -49,7 +49,7 @@ class TopologyReconciler:
             each.scheduler_name: each.topology_reference for each in binding.spec.scheduler_topology_bindings
         }
         compared = []
-        for backend in self.shell.scheduling.registry.enabled:
+        for backend in self.deps.scheduling.registry.enabled:
             if isinstance(backend, TopologyAware):
                 names = [name for name in (backend.name, backend.scheduler_name) if name in external]
                 reference = external.pop(names[0]) if names else None
@@ -71,10 +71,10 @@ class TopologyReconciler:
     ) -> Comparison:
         resource = aware.topology_resource
         name = reference or binding.name
-        if not self.shell.scheduling.cluster.serves(resource):
+        if not self.deps.scheduling.cluster.serves(resource):
             missing = f"the cluster does not serve {resource}; install {backend.scheduler_name}'s CRDs"
             return Comparison(_status(backend, name, message=missing))
-        informer = self.shell.cache.informer(resource)
+        informer = self.deps.cache.informer(resource)
         item = informer.store.get(Key("", name)) if informer is not None else None
         there = item if isinstance(item, UntypedObject) else None
         wanted = tuple(level.key for level in binding.spec.levels)
@@ -98,14 +98,14 @@ class TopologyReconciler:
     async def report(
         self, binding: ClusterTopologyBinding, statuses: Sequence[SchedulerTopologyStatus]
     ) -> Outcome:
-        now = self.shell.clock.now()
+        now = self.deps.clock.now()
         condition = _drift(statuses)
         status: Manifest = {
             "observedGeneration": binding.metadata.generation,
             "schedulerTopologyStatuses": [_told(each) for each in statuses],
             "conditions": merged(binding, [condition] if condition else [], now=now),
         }
-        reported = await self.shell.reporter.report(
+        reported = await self.deps.reporter.report(
             kinds.TOPOLOGY_BINDINGS, binding, status, barrier=self.barrier
         )
         before = find_condition(binding.status.conditions, conditions.SCHEDULER_TOPOLOGY_DRIFT)
@@ -115,7 +115,7 @@ class TopologyReconciler:
             and (before is None or before.status != condition.status)
         ):
             tell = events.topology_in_sync if condition.status == "False" else events.topology_drift
-            self.shell.recorder.send(tell(binding, condition.message))
+            self.deps.recorder.send(tell(binding, condition.message))
         return reported.outcome
 
 

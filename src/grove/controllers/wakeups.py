@@ -21,9 +21,9 @@ from grove.api.pod import Pod
 from grove.api.revision import next_revision
 from grove.api.service import Service
 from grove.api.topology import ClusterTopologyBinding
-from grove.controllers.echoes import Echoes
+from grove.controllers.memory.own_writes import OwnWrites
 from grove.controllers.pacing import DEBOUNCE_SECONDS, debounce_children, debounce_pods, debounce_status
-from grove.controllers.scheduling import Scheduling, gang_key
+from grove.controllers.schedulers.scheduling import Scheduling, gang_key
 from grove.meta import Key, Object, Resource, UntypedObject, find_condition
 from grove.plan.conditions import Reporting
 from grove.runtime.cache import Cache
@@ -38,25 +38,25 @@ _PLACE = "topology.kubernetes.io/"
 
 Keys = Callable[[Any, Cache], Iterable[Key]]
 Changed = Callable[[Any, Any], bool]
-Gather = Callable[[Key, Cache], float]
+Debounce = Callable[[Key, Cache], float]
 
 
-class Wakeable(Protocol):
+class Queued(Protocol):
     """A controller, as far as wake-ups are concerned."""
 
     def enqueue(self, key: Key) -> None: ...
     def enqueue_after(self, key: Key, seconds: float) -> None: ...
 
 
-def at_once(key: Key, cache: Cache) -> float:
+def immediately(key: Key, cache: Cache) -> float:
     return 0.0
 
 
-def in_a_moment(key: Key, cache: Cache) -> float:
+def debounced(key: Key, cache: Cache) -> float:
     return DEBOUNCE_SECONDS
 
 
-def with_its_pods(key: Key, cache: Cache) -> float:
+def debounced_by_pods(key: Key, cache: Cache) -> float:
     """Longer for a gang or clique with many pods."""
     return debounce_pods(_pods_of(key, cache), len(cache.store(Pod)))
 
@@ -65,25 +65,25 @@ def as_soon_as_all_exist(key: Key, cache: Cache) -> float:
     """At once for the last pod that a gang waits for; the others are gathered."""
     gang = cache.store(PodGang).get(key)
     if gang is None or _initialized(gang) or not _all_exist(gang, cache):
-        return with_its_pods(key, cache)
+        return debounced_by_pods(key, cache)
     return 0.0
 
 
-def unhurried(key: Key, cache: Cache) -> float:
+def debounced_for_status(key: Key, cache: Cache) -> float:
     """What goes into statuses only may be gathered for about as long as those are held back."""
     return debounce_status(_pods_of(key, cache), len(cache.store(Pod)))
 
 
-def unless_others_wait(key: Key, cache: Cache) -> float:
-    """As `unhurried`, unless pods above the minimum wait for the gang to be placed."""
+def debounced_unless_pods_wait(key: Key, cache: Cache) -> float:
+    """As `debounced_for_status`, unless pods above the minimum wait for the gang to be placed."""
     gang = cache.store(PodGang).get(key)
     if gang is None or _is_true(gang, conditions.SCHEDULED):
-        return unhurried(key, cache)
+        return debounced_for_status(key, cache)
     more = any(len(group.pod_references) > group.min_replicas for group in gang.spec.podgroups)
-    return with_its_pods(key, cache) if more else unhurried(key, cache)
+    return debounced_by_pods(key, cache) if more else debounced_for_status(key, cache)
 
 
-def with_its_siblings(key: Key, cache: Cache) -> float:
+def debounced_by_children(key: Key, cache: Cache) -> float:
     """Longer for a set with many gangs."""
     return debounce_children(cache.store(PodGang).count("set", str(key)))
 
@@ -152,17 +152,17 @@ def sets_that_name_it(binding: ClusterTopologyBinding, cache: Cache) -> Iterator
 # What counts as a change --------------------------------------------------------------------------
 
 
-def wanted(old: Object, new: Object) -> bool:
+def desired_state_changed(old: Object, new: Object) -> bool:
     """Spec or metadata that we act on; a status write of our own does not count."""
     return (
         old.metadata.generation != new.metadata.generation
         or old.labels != new.labels
         or old.annotations != new.annotations
-        or _owned_otherwise(old, new)
+        or _ownership_changed(old, new)
     )
 
 
-def _owned_otherwise(old: Object, new: Object) -> bool:
+def _ownership_changed(old: Object, new: Object) -> bool:
     return (
         old.metadata.owner_references != new.metadata.owner_references
         or old.terminating != new.terminating
@@ -170,7 +170,7 @@ def _owned_otherwise(old: Object, new: Object) -> bool:
     )
 
 
-def chooses_otherwise(old: PodCliqueSet, new: PodCliqueSet) -> bool:
+def scheduler_choice_changed(old: PodCliqueSet, new: PodCliqueSet) -> bool:
     """A set that may ask for another scheduler now."""
     chosen = labels.SCHEDULER_BACKEND
     return (
@@ -180,7 +180,7 @@ def chooses_otherwise(old: PodCliqueSet, new: PodCliqueSet) -> bool:
     )
 
 
-def gang_differs(old: PodGang, new: PodGang) -> bool:
+def gang_revision_changed(old: PodGang, new: PodGang) -> bool:
     """A gang for which pods must be made otherwise: it is another one, edited, started anew or moved."""
     chosen = labels.SCHEDULER_BACKEND
     return (
@@ -191,20 +191,20 @@ def gang_differs(old: PodGang, new: PodGang) -> bool:
     )
 
 
-def service_differs(old: Service, new: Service) -> bool:
+def service_changed(old: Service, new: Service) -> bool:
     """Services have no generation, so their spec is compared."""
-    return old.spec != new.spec or wanted(old, new)
+    return old.spec != new.spec or desired_state_changed(old, new)
 
 
-def clique_stands(old: PodClique, new: PodClique) -> bool:
-    return old.status != new.status or wanted(old, new)
+def clique_changed(old: PodClique, new: PodClique) -> bool:
+    return old.status != new.status or desired_state_changed(old, new)
 
 
-def says_otherwise(old: Reporting, new: Reporting) -> bool:
+def status_changed(old: Reporting, new: Reporting) -> bool:
     return old.status != new.status
 
 
-def clique_counts(old: PodClique, new: PodClique) -> bool:
+def clique_demand_changed(old: PodClique, new: PodClique) -> bool:
     """What a gang must know of its cliques: how many pods they want, and what keeps them from it."""
     return (
         old.spec.replicas != new.spec.replicas
@@ -215,16 +215,16 @@ def clique_counts(old: PodClique, new: PodClique) -> bool:
     )
 
 
-def gang_stands(old: PodGang, new: PodGang) -> bool:
-    return old.status != new.status or wanted(old, new)
+def gang_changed(old: PodGang, new: PodGang) -> bool:
+    return old.status != new.status or desired_state_changed(old, new)
 
 
-def opened_elsewhere(old: PodGang, new: PodGang) -> bool:
+def initialized_by_backend_process(old: PodGang, new: PodGang) -> bool:
     """A gang that the process of its backend found complete: its gates are ours to open."""
     return labels.EXTERNAL_BACKEND in new.annotations and _initialized(new) and not _initialized(old)
 
 
-def pod_counts(old: Pod, new: Pod) -> bool:
+def pod_needs_action(old: Pod, new: Pod) -> bool:
     """What somebody waits for: gates that opened or may open, a pod that ended or is somebody else's now.
 
     Being bound is not: it raises the generation and gives the pod the labels of its node's place.
@@ -234,7 +234,7 @@ def pod_counts(old: Pod, new: Pod) -> bool:
         or old.finished != new.finished
         or old.annotations != new.annotations
         or (old.labels != new.labels and _marks(old) != _marks(new))
-        or _owned_otherwise(old, new)
+        or _ownership_changed(old, new)
     )
 
 
@@ -242,9 +242,9 @@ def _marks(pod: Pod) -> dict[str, str]:
     return {name: value for name, value in pod.labels.items() if not name.startswith(_PLACE)}
 
 
-def only_stands(old: Pod, new: Pod) -> bool:
+def pod_progressed(old: Pod, new: Pod) -> bool:
     """A pod that got further and nothing else: this only goes into statuses, which are held back anyway."""
-    return not pod_counts(old, new)
+    return not pod_needs_action(old, new)
 
 
 def _all_exist(gang: PodGang, cache: Cache) -> bool:
@@ -271,49 +271,51 @@ class Wakeup:
     changed: Changed
     controller: str
     keys: Keys
-    gather: Gather = at_once
+    debounce: Debounce = immediately
 
 
 TABLE: tuple[Wakeup, ...] = (
-    Wakeup(kinds.CLIQUESETS, PodCliqueSet, wanted, CLIQUESET, itself),
-    Wakeup(kinds.CLIQUES, PodClique, clique_stands, CLIQUESET, its_set, with_its_siblings),
-    Wakeup(kinds.GANGS, PodGang, gang_stands, CLIQUESET, its_set, with_its_siblings),
-    Wakeup(kinds.SERVICES, Service, service_differs, CLIQUESET, its_set, with_its_siblings),
-    Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, wanted, CLIQUESET, sets_that_name_it),
-    Wakeup(kinds.CLIQUES, PodClique, wanted, CLIQUE, itself),
-    Wakeup(kinds.GANGS, PodGang, gang_differs, CLIQUE, its_cliques),
-    Wakeup(kinds.CLIQUESETS, PodCliqueSet, chooses_otherwise, GANG, its_gangs),
-    Wakeup(kinds.CLIQUESETS, PodCliqueSet, chooses_otherwise, CLIQUE, cliques_of),
-    Wakeup(kinds.PODS, Pod, pod_counts, CLIQUE, its_clique, with_its_pods),
-    Wakeup(kinds.PODS, Pod, only_stands, CLIQUE, its_clique, unhurried),
-    Wakeup(kinds.GANGS, PodGang, wanted, GANG, itself),
-    Wakeup(kinds.GANGS, PodGang, opened_elsewhere, GANG, itself),
-    Wakeup(kinds.CLIQUES, PodClique, clique_counts, GANG, its_gang),
-    Wakeup(kinds.PODS, Pod, pod_counts, GANG, its_gang, as_soon_as_all_exist),
-    Wakeup(kinds.PODS, Pod, only_stands, GANG, its_gang, unless_others_wait),
-    Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, wanted, TOPOLOGY, itself),
+    Wakeup(kinds.CLIQUESETS, PodCliqueSet, desired_state_changed, CLIQUESET, itself),
+    Wakeup(kinds.CLIQUES, PodClique, clique_changed, CLIQUESET, its_set, debounced_by_children),
+    Wakeup(kinds.GANGS, PodGang, gang_changed, CLIQUESET, its_set, debounced_by_children),
+    Wakeup(kinds.SERVICES, Service, service_changed, CLIQUESET, its_set, debounced_by_children),
+    Wakeup(
+        kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, desired_state_changed, CLIQUESET, sets_that_name_it
+    ),
+    Wakeup(kinds.CLIQUES, PodClique, desired_state_changed, CLIQUE, itself),
+    Wakeup(kinds.GANGS, PodGang, gang_revision_changed, CLIQUE, its_cliques),
+    Wakeup(kinds.CLIQUESETS, PodCliqueSet, scheduler_choice_changed, GANG, its_gangs),
+    Wakeup(kinds.CLIQUESETS, PodCliqueSet, scheduler_choice_changed, CLIQUE, cliques_of),
+    Wakeup(kinds.PODS, Pod, pod_needs_action, CLIQUE, its_clique, debounced_by_pods),
+    Wakeup(kinds.PODS, Pod, pod_progressed, CLIQUE, its_clique, debounced_for_status),
+    Wakeup(kinds.GANGS, PodGang, desired_state_changed, GANG, itself),
+    Wakeup(kinds.GANGS, PodGang, initialized_by_backend_process, GANG, itself),
+    Wakeup(kinds.CLIQUES, PodClique, clique_demand_changed, GANG, its_gang),
+    Wakeup(kinds.PODS, Pod, pod_needs_action, GANG, its_gang, as_soon_as_all_exist),
+    Wakeup(kinds.PODS, Pod, pod_progressed, GANG, its_gang, debounced_unless_pods_wait),
+    Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, desired_state_changed, TOPOLOGY, itself),
 )
 
 #: Who looks when an object's status is not what we wrote last: somebody edited it, or a write whose answer
 #: was lost took effect all the same.
 STATUSES: tuple[Wakeup, ...] = (
-    Wakeup(kinds.CLIQUESETS, PodCliqueSet, says_otherwise, CLIQUESET, itself, in_a_moment),
-    Wakeup(kinds.CLIQUES, PodClique, says_otherwise, CLIQUE, itself, in_a_moment),
-    Wakeup(kinds.GANGS, PodGang, says_otherwise, GANG, itself, in_a_moment),
-    Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, says_otherwise, TOPOLOGY, itself, in_a_moment),
+    Wakeup(kinds.CLIQUESETS, PodCliqueSet, status_changed, CLIQUESET, itself, debounced),
+    Wakeup(kinds.CLIQUES, PodClique, status_changed, CLIQUE, itself, debounced),
+    Wakeup(kinds.GANGS, PodGang, status_changed, GANG, itself, debounced),
+    Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, status_changed, TOPOLOGY, itself, debounced),
 )
 
 
-class Nobody:
+class NoController:
     """Stands for a controller that does not run in this process."""
 
     def enqueue(self, key: Key) -> None: ...
     def enqueue_after(self, key: Key, seconds: float) -> None: ...
 
 
-def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Wakeable], echoes: Echoes) -> None:
+def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Queued], own_writes: OwnWrites) -> None:
     """Subscribe the tables to the informers."""
-    controllers = {name: running.get(name, Nobody()) for name in (CLIQUESET, CLIQUE, GANG, TOPOLOGY)}
+    controllers = {name: running.get(name, NoController()) for name in (CLIQUESET, CLIQUE, GANG, TOPOLOGY)}
     for wakeup in (*TABLE, *STATUSES):
         if wakeup.controller not in running:
             continue
@@ -321,7 +323,9 @@ def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Wakeable], 
         if informer is None:
             raise LookupError(f"{wakeup.resource} has a wake-up but no informer")
         listen = _listener(wakeup, cache, controllers[wakeup.controller])
-        informer.subscribe(_unless_echo(wakeup.resource, echoes, listen) if wakeup in STATUSES else listen)
+        informer.subscribe(
+            _unless_own_write(wakeup.resource, own_writes, listen) if wakeup in STATUSES else listen
+        )
 
     def scheduler_object(resource: Resource, old: UntypedObject | None, new: UntypedObject | None) -> None:
         item = new or old
@@ -335,7 +339,7 @@ def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Wakeable], 
                 if item.name in named:
                     controllers[TOPOLOGY].enqueue(binding.key)
         elif (key := gang_key(item)) is not None:
-            if old is not None and new is not None and not wanted(old, new):
+            if old is not None and new is not None and not desired_state_changed(old, new):
                 # Its verdict. The pods follow it within moments, and nothing waits for us to pass it on.
                 controllers[GANG].enqueue_after(key, DEBOUNCE_SECONDS)
                 return
@@ -351,7 +355,7 @@ def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Wakeable], 
         for binding in cache.store(ClusterTopologyBinding):
             controllers[TOPOLOGY].enqueue(binding.key)
 
-    def seen_otherwise(backend: str) -> None:
+    def observation_changed(backend: str) -> None:
         # Which sets it concerns is known only once a backend is chosen, so all of them are looked at.
         for cliqueset in cache.store(PodCliqueSet):
             controllers[CLIQUESET].enqueue(cliqueset.key)
@@ -361,11 +365,11 @@ def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Wakeable], 
 
     def remarked(pod: Pod) -> None:
         for key in its_gang(pod, cache):
-            controllers[GANG].enqueue_after(key, unhurried(key, cache))
+            controllers[GANG].enqueue_after(key, debounced_for_status(key, cache))
 
     scheduling.remarks.changed.append(remarked)
-    scheduling.remarks.listed.append(seen_otherwise)
-    scheduling.observation.changed.append(seen_otherwise)
+    scheduling.remarks.listed.append(observation_changed)
+    scheduling.observation.changed.append(observation_changed)
     scheduling.listeners.append(scheduler_object)
     scheduling.changed.append(cluster_changed)
 
@@ -373,19 +377,19 @@ def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Wakeable], 
 Listen = Callable[[Object | None, Object | None], None]
 
 
-def _unless_echo(resource: Resource, echoes: Echoes, listen: Listen) -> Listen:
+def _unless_own_write(resource: Resource, own_writes: OwnWrites, listen: Listen) -> Listen:
     def hear(old: Object | None, new: Object | None) -> None:
         if new is None:
             if old is not None:
-                echoes.gone(resource, old.key)
+                own_writes.gone(resource, old.key)
             return
         if old is not None:
-            echoes.saw(resource, new.key, new.metadata.resource_version, lambda: listen(old, new))
+            own_writes.saw(resource, new.key, new.metadata.resource_version, lambda: listen(old, new))
 
     return hear
 
 
-def _listener(wakeup: Wakeup, cache: Cache, controller: Wakeable) -> Listen:
+def _listener(wakeup: Wakeup, cache: Cache, controller: Queued) -> Listen:
     def listen(old: Object | None, new: Object | None) -> None:
         if old is not None and new is not None and not wakeup.changed(old, new):
             return
@@ -394,7 +398,7 @@ def _listener(wakeup: Wakeup, cache: Cache, controller: Wakeable) -> Listen:
         if old is not None and (new is None or old.labels != new.labels):
             concerned.update(dict.fromkeys(wakeup.keys(old, cache)))
         for key in concerned:
-            delay = wakeup.gather(key, cache)
+            delay = wakeup.debounce(key, cache)
             if delay > 0:
                 controller.enqueue_after(key, delay)
             else:

@@ -1,9 +1,9 @@
 """The identity of a pod template: equal meaning gives an equal hash, across releases.
 
 The hash covers the template's labels, annotations and pod spec as canonical JSON. Map order does not count,
-nor do absent-or-empty values, nor the defaults that an API server or the incumbent's webhook would fill in. A
-value is a default only at its own path: `restartPolicy: Always` is one of a pod, but makes a sidecar of an
-init container, and an annotation or a variable may be called `protocol`. The order of lists counts, because
+nor do absent-or-empty values, nor the defaults that an API server or the Go operator's webhook would fill
+in. A value is a default only at its own path: `restartPolicy: Always` is one of a pod, but makes a sidecar of
+an init container, and an annotation or a variable may be called `protocol`. The order of lists counts:
 it has meaning to containers, arguments and environments.
 
 A hash that changes makes every pod of a running cluster count as outdated. `tests/plan/hashes.json` holds

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from grove.api.labels import MADE_ANEW, SHOWN_TO
+from grove.api.labels import RECREATED, RESYNCED_FOR
 from grove.api.pod import Pod
 from grove.backends.base import Context, Moment
 from grove.backends.koordinator.backend import POD_GROUP_LABEL, SENTINEL, KoordinatorBackend
@@ -16,7 +16,7 @@ BACKEND = KoordinatorBackend()
 
 
 def group(name: str, *, anew: bool = True, phase: str = "Pending") -> Manifest:
-    marks = {MADE_ANEW: "true"} if anew else {}
+    marks = {RECREATED: "true"} if anew else {}
     return {
         "metadata": {"name": name, "uid": f"uid-{name}", "annotations": marks},
         "spec": {"minMember": 2},
@@ -27,7 +27,7 @@ def group(name: str, *, anew: bool = True, phase: str = "Pending") -> Manifest:
 def pod(name: str, *, of: str = "a", node: str = "", shown: str = "", phase: str = "Pending") -> Pod:
     metadata: Manifest = {"name": name, "namespace": "default", "uid": name}
     metadata["labels"] = {POD_GROUP_LABEL: of} if of else {}
-    metadata["annotations"] = {SHOWN_TO: shown} if shown else {}
+    metadata["annotations"] = {RESYNCED_FOR: shown} if shown else {}
     return make.view(
         Pod, {"metadata": metadata, "spec": {"nodeName": node} if node else {}, "status": {"phase": phase}}
     )
@@ -77,7 +77,7 @@ CASES = {
 def test_what_must_be_shown_again(case: Case) -> None:
     moment = Moment(make.gang("train-0"), case.pods, Context(), EPOCH, case.objects)
     found = BACKEND.lifecycle(moment)
-    touched = {each.name: marks.annotations[SHOWN_TO] for each, marks in found.touch}
+    touched = {each.name: marks.annotations[RESYNCED_FOR] for each, marks in found.touch}
     replaced = [each.name for each in found.replace]
     assert (found.hold_back, touched, replaced) == (case.waits, case.touched, case.replaced)
 
@@ -87,5 +87,5 @@ def test_what_comes_back_can_place_nothing_and_says_that_it_came_back() -> None:
     moment = Moment(make.gang("train-0"), (), Context(), EPOCH, translated=[translated])
     (found,) = BACKEND.lifecycle(moment).recreated.values()
     assert found["spec"]["minMember"] == SENTINEL
-    assert found["metadata"]["annotations"] == {MADE_ANEW: "true"}
+    assert found["metadata"]["annotations"] == {RECREATED: "true"}
     assert translated == {"kind": "PodGroup", **group("a", anew=False)}

@@ -40,7 +40,7 @@ TRAIN = make.cliqueset(
 
 
 def gang(restarts: str = "") -> PodGang:
-    marks = {"grove.io/incarnation": restarts} if restarts else {}
+    marks = {"grove.io/restarts": restarts} if restarts else {}
     return make.gang(
         "train-0", {LEADER: 1, WORKER: 2}, uid="0123456789", cliqueset="train", annotations=marks
     )

@@ -25,7 +25,7 @@ from grove.errors import Unsupported
 from grove.meta import UntypedObject
 from grove.plan.changes import Apply, Delete
 from grove.plan.gang.objects import ObjectsPlan, in_place, plan_objects
-from grove.plan.gang.view import Duties, OwnedObject, Translated, WantedObject
+from grove.plan.gang.state import Duties, OwnedObject, Translated, WantedObject
 
 GANG = gang("a", "b")
 INITIALIZED = gang("a", "b", Initialized="True")

@@ -12,7 +12,7 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Capability, Fidelity, Loss, Translation
 from grove.plan.gang.partial import PARTIAL_SECONDS, RESERVED_SECONDS, plan_partial
-from grove.plan.gang.view import OtherGang, PartialMemory, Translated, Wait
+from grove.plan.gang.state import OtherGang, PartialMemory, Translated, Wait
 from grove.testing import make
 
 AB, NOTHING = gang("a", "b"), PartialMemory()

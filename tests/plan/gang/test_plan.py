@@ -28,9 +28,9 @@ from grove.meta import Manifest, UntypedObject
 from grove.plan.changes import Apply, Delete, Patch
 from grove.plan.gang.foreign import Adoption, PodPreparation
 from grove.plan.gang.plan import GangPlan, plan_gang
-from grove.plan.gang.view import (
+from grove.plan.gang.state import (
     Duties,
-    GangView,
+    GangState,
     OtherGang,
     PartialMemory,
     StepBackTime,
@@ -50,7 +50,7 @@ CLIQUES = [make.clique(ROLE, 2)]
 
 def seen(
     about: PodGang, pods: Sequence[Pod], objects: Sequence[WantedObject] = HERE, **fields: Any
-) -> GangView:
+) -> GangState:
     return view(about, pods, **{"cliques": CLIQUES, "wanted_objects": objects, **fields})
 
 
@@ -70,7 +70,7 @@ def stages(plan: GangPlan) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Case:
-    view: GangView
+    view: GangState
     want: dict[str, Any] = field(default_factory=dict)
 
 
@@ -182,7 +182,7 @@ def test_a_restart_that_is_due_later_keeps_the_gates_closed_and_is_looked_for() 
     about = make.gang_manifest("train-0", [make.podgroup(ROLE, 2)], cliqueset="train")
     group = about["spec"]["podgroups"][0]
     group["podReferences"] = [{"namespace": "default", "name": each, "uid": f"uid-{each}"} for each in "ab"]
-    about["metadata"]["annotations"] = {labels.INCARNATION: "1"}
+    about["metadata"]["annotations"] = {labels.RESTARTS: "1"}
     manifest = make.pod_manifest(ROLE, 0, name="a", uid="uid-a", gates=(GATE,))
     manifest["metadata"]["creationTimestamp"] = "2026-01-01T11:59:58Z"
     plan = plan_gang(seen(make.view(PodGang, about), [make.view(Pod, manifest)], backend=Once()))

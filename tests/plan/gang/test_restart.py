@@ -41,7 +41,7 @@ def gang(
         {"namespace": "default", "name": name} | ({} if named_only else {"uid": f"uid-{name}"})
         for name in listed
     ]
-    marks = {labels.INCARNATION: str(restarts)} if restarts else {}
+    marks = {labels.RESTARTS: str(restarts)} if restarts else {}
     manifest = make.gang_manifest("train-0", [group], annotations=marks, generation=4, cliqueset=cliqueset)
     told = {"Scheduled": scheduled, "Unhealthy": unhealthy}
     about = {"observedGeneration": told_of} if told_of is not None else {}
@@ -232,7 +232,7 @@ def test_a_gang_that_is_started_anew_lists_nobody_and_depends_on_the_version_tha
     before = gang("a", "b", restarts=1)
     patch = started_anew(before)
     assert patch.patch == {
-        "metadata": {"annotations": {labels.INCARNATION: "2"}},
+        "metadata": {"annotations": {labels.RESTARTS: "2"}},
         "spec": {"podgroups": [{"name": WORKER, "podReferences": [], "minReplicas": 2}]},
     }
     assert patch.resource_version == before.metadata.resource_version

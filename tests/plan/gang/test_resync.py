@@ -13,7 +13,7 @@ GANG = gang("a")
 WANTED = group_manifest(PRESENT, GANG)
 NAME = object_name(WANTED)
 REMADE = {**WANTED, "spec": {"minMember": 999}}
-MARKED = existing(REMADE, annotations={labels.MADE_ANEW: "true"})
+MARKED = existing(REMADE, annotations={labels.RECREATED: "true"})
 PLACED, WAITING = pod("a", node="n1"), pod("b")
 NOTHING = Lifecycle()
 GOES_ON, HOLDS = Lifecycle(recreated={NAME: REMADE}), Lifecycle(recreated={NAME: REMADE}, hold_back=True)

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from tests.plan.gang.views import gang, pod, view
 
 from grove.api.pod import Pod
+from grove.plan.gang.state import OtherGang, StepBackTime, Wait
 from grove.plan.gang.stepping_back import step_back
-from grove.plan.gang.view import OtherGang, StepBackTime, Wait
 
 ROOM = StepBackTime(least=3.0, most=50.0)
 LATE = StepBackTime(least=0.0, most=50.0)

@@ -23,7 +23,7 @@ from grove.backends.shape import progress, verdict_of
 from grove.errors import FieldError
 from grove.meta import Manifest, Resource, UntypedObject, resource
 from grove.plan.gang.restart import bound_by_podgroup
-from grove.plan.gang.view import GangView, Translated
+from grove.plan.gang.state import GangState, Translated
 from grove.testing import make
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -114,12 +114,12 @@ def placeholder(name: str) -> Pod:
     return make.view(Pod, manifest)
 
 
-def view(about: PodGang, pods: Sequence[Pod] = (), backend: Any = PLAIN, **fields: Any) -> GangView:
+def view(about: PodGang, pods: Sequence[Pod] = (), backend: Any = PLAIN, **fields: Any) -> GangState:
     """The view of a gang with these pods, in its present revision."""
     context = Context(revision=PRESENT, bound=bound_by_podgroup(pods))
     translated = Translated(lifecycle=lifecycle_of(backend, Moment(about, pods, context, NOW)))
     fields.setdefault("translated", translated)
-    return GangView(about, backend, context, NOW, pods=pods, **fields)
+    return GangState(about, backend, context, NOW, pods=pods, **fields)
 
 
 def group_manifest(revision: str, about: PodGang, minimum: int = 2) -> Manifest:

@@ -18,7 +18,7 @@ from grove.meta import Manifest
 def made_anew(manifest: Manifest, minimum: int) -> Manifest:
     """A PodGroup that nobody can satisfy, with the mark that says why."""
     metadata = dict(manifest["metadata"])
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), labels.MADE_ANEW: "true"}
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), labels.RECREATED: "true"}
     return {**manifest, "metadata": metadata, "spec": {**manifest["spec"], "minMember": minimum}}
 
 
@@ -43,14 +43,14 @@ def recall(objects: Sequence[Manifest], pods: Sequence[Pod], label: str) -> Life
 def _touched(pods: Sequence[Pod], uids: Mapping[str, str], label: str) -> tuple[tuple[Pod, Marks], ...]:
     wanted = [(pod, uids[pod.labels[label]]) for pod in pods]
     return tuple(
-        (pod, Marks(annotations={labels.SHOWN_TO: uid}))
+        (pod, Marks(annotations={labels.RESYNCED_FOR: uid}))
         for pod, uid in wanted
-        if pod.annotations.get(labels.SHOWN_TO) != uid
+        if pod.annotations.get(labels.RESYNCED_FOR) != uid
     )
 
 
 def _is_marked(manifest: Manifest) -> bool:
-    return labels.MADE_ANEW in (manifest["metadata"].get("annotations") or {})
+    return labels.RECREATED in (manifest["metadata"].get("annotations") or {})
 
 
 def _is_seen(manifest: Manifest) -> bool:

@@ -82,8 +82,8 @@ def _mend(desired: Manifest, living: Object) -> Manifest:
         group["podReferences"] = [msgspec.to_builtins(ref) for ref in referenced.get(group["name"], ())]
     metadata = desired["metadata"]
     moved = living.labels.get(labels.SCHEDULER_BACKEND) != metadata["labels"][labels.SCHEDULER_BACKEND]
-    if not moved and labels.INCARNATION in living.annotations:
-        metadata["annotations"][labels.INCARNATION] = living.annotations[labels.INCARNATION]
+    if not moved and labels.RESTARTS in living.annotations:
+        metadata["annotations"][labels.RESTARTS] = living.annotations[labels.RESTARTS]
     return desired
 
 

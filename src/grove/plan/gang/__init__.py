@@ -1,1 +1,1 @@
-"""What is to be done about one gang, as pure functions: `GangView` in, `GangPlan` out (`plan_gang`)."""
+"""What is to be done about one gang, as pure functions: `GangState` in, `GangPlan` out (`plan_gang`)."""

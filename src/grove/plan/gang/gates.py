@@ -90,7 +90,7 @@ def is_released(gang: PodGang, pods: Sequence[Pod], gate: str) -> bool:
 
 
 def gates_of(pod: Pod, gate: str) -> list[str]:
-    """Our gates on a pod: the backend's, and the one the incumbent would have put there."""
+    """Our gates on a pod: the backend's, and the one the Go operator would have put there."""
     return [each.name for each in pod.spec.scheduling_gates if each.name in (gate, LEGACY_GATE)]
 
 

@@ -11,7 +11,7 @@ from grove.meta import Manifest
 from grove.plan.changes import Apply, Change, Delete
 from grove.plan.gang import repair, resync
 from grove.plan.gang.gates import is_initialized
-from grove.plan.gang.view import GangView, WantedObject
+from grove.plan.gang.state import GangState, WantedObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ObjectsPlan:
         return any(isinstance(change, Apply) for change in self.changes)
 
 
-def plan_objects(view: GangView) -> ObjectsPlan:
+def plan_objects(view: GangState) -> ObjectsPlan:
     """The changes that put the scheduler's objects in place."""
     if view.backend is None or view.translated.failure is not None:
         return ObjectsPlan(failure=view.translated.failure)
@@ -50,7 +50,7 @@ def plan_objects(view: GangView) -> ObjectsPlan:
     )
 
 
-def in_place(view: GangView, plan: ObjectsPlan) -> bool:
+def in_place(view: GangState, plan: ObjectsPlan) -> bool:
     """Whether every translated object exists and is the gang's, once the plan is carried out.
 
     One that is being deleted, or goes with an earlier gang, does as long as pods of the gang are on nodes: it
@@ -77,7 +77,7 @@ _CHANGEABLE: Final = FixedFields(())
 class _Objects:
     """Collects what the objects of one gang need."""
 
-    def __init__(self, view: GangView) -> None:
+    def __init__(self, view: GangState) -> None:
         self._view = view
         self._wanted: set[tuple[str, str]] = set()
         self.changes: list[Change] = []
@@ -128,6 +128,6 @@ class _Objects:
                 self.changes.append(Delete(owned.resource, item.key, item.uid))
 
 
-def _of_another_start(view: GangView) -> Iterator[bool]:
+def _of_another_start(view: GangState) -> Iterator[bool]:
     for pod in view.members:
         yield bool(revision_of(pod)) and revision_of(pod) != view.context.revision

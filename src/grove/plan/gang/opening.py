@@ -9,10 +9,10 @@ from grove.backends.shape import progress
 from grove.plan.changes import JsonPatch
 from grove.plan.gang.gates import Opening, gates_of, opening, releasable
 from grove.plan.gang.objects import ObjectsPlan, in_place
-from grove.plan.gang.view import GangView
+from grove.plan.gang.state import GangState
 
 
-def plan_gates(view: GangView, gang: PodGang, objects: ObjectsPlan) -> Iterator[JsonPatch]:
+def plan_gates(view: GangState, gang: PodGang, objects: ObjectsPlan) -> Iterator[JsonPatch]:
     """The changes that open the gates that may open now; `gang` is the gang as this look leaves it."""
     if view.backend is None:
         return

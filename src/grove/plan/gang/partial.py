@@ -15,7 +15,7 @@ from grove.api.revision import effective_revision
 from grove.backends.base import Backend, Capability, Context, Fidelity, Moment, lifecycle_of
 from grove.backends.shape import progress, was_placed
 from grove.plan.gang.foreign import is_foreign
-from grove.plan.gang.view import GangView, OtherGang, PartialMemory, Wait, highest_priority
+from grove.plan.gang.state import GangState, OtherGang, PartialMemory, Wait, highest_priority
 
 #: A part of a gang is on nodes, which takes at most moments when a scheduler binds pod after pod.
 PARTIAL_SECONDS: Final = 30.0
@@ -35,7 +35,7 @@ class PartialPlan:
     why: str = ""
 
 
-def plan_partial(view: GangView) -> PartialPlan:
+def plan_partial(view: GangState) -> PartialPlan:
     """Whether the gang may go on holding what it holds; with when to look again."""
     backend = view.backend
     if is_foreign(view.gang) or backend is None or was_placed(view.gang, view.context):
@@ -57,7 +57,7 @@ def plan_partial(view: GangView) -> PartialPlan:
     return _reserved(view, backend, held, living)
 
 
-def _reserved(view: GangView, backend: Backend, held: int, living: Sequence[Pod]) -> PartialPlan:
+def _reserved(view: GangState, backend: Backend, held: int, living: Sequence[Pod]) -> PartialPlan:
     """The same for a gang of which no pod is on a node yet, but for which places are held."""
     gang, revision = view.gang, view.context.revision
     if not held and view.partial.reserved_for != revision:
@@ -86,12 +86,12 @@ def _decided(memory: PartialMemory, left: float, pods: Sequence[Pod], why: str =
     return PartialPlan(give_up=tuple(pods), why=why)
 
 
-def _moving(view: GangView) -> PartialMemory:
+def _moving(view: GangState) -> PartialMemory:
     """A gang that stands still no longer; that places were held for it is still known."""
     return PartialMemory(reserved_for=view.partial.reserved_for)
 
 
-def _unchanged(view: GangView, holding: Hashable, seconds: float) -> tuple[PartialMemory, float]:
+def _unchanged(view: GangState, holding: Hashable, seconds: float) -> tuple[PartialMemory, float]:
     """What to remember, and for how many seconds more the gang may stay as it is."""
     before, now = view.partial, view.monotonic
     since = before.since if before.holding == holding else now
@@ -100,7 +100,7 @@ def _unchanged(view: GangView, holding: Hashable, seconds: float) -> tuple[Parti
     return PartialMemory(holding, since, before.reserved_for), left if left > 0.001 else 0.0
 
 
-def _senior(view: GangView, backend: Backend) -> PodGang | None:
+def _senior(view: GangState, backend: Backend) -> PodGang | None:
     """An older or more urgent gang for which places are held that are not enough."""
     ours = _rank(view.gang, view.members)
     for other in view.others:
@@ -109,7 +109,7 @@ def _senior(view: GangView, backend: Backend) -> PodGang | None:
     return None
 
 
-def _holds_a_part(other: OtherGang, backend: Backend, view: GangView) -> bool:
+def _holds_a_part(other: OtherGang, backend: Backend, view: GangState) -> bool:
     context = view.context
     theirs = Context(
         context.cluster,

@@ -15,9 +15,9 @@ from grove.plan.gang.opening import plan_gates
 from grove.plan.gang.partial import PartialPlan, plan_partial
 from grove.plan.gang.references import Listing, plan_listing
 from grove.plan.gang.restart import Restart, restart_of, started_anew
+from grove.plan.gang.state import GangState, Wait
 from grove.plan.gang.stepping_back import step_back
 from grove.plan.gang.translation import backend_failure
-from grove.plan.gang.view import GangView, Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class GangPlan:
         return [wait for wait in waits if wait is not None]
 
 
-def plan_gang(view: GangView) -> GangPlan:
+def plan_gang(view: GangState) -> GangPlan:
     """Decide what happens to a gang, from its view alone."""
     if view.adoption is not None:
         return GangPlan(adopt=adoption_patch(view.gang, view.adoption))
@@ -74,7 +74,7 @@ def plan_gang(view: GangView) -> GangPlan:
     return _with_pods(view, GangPlan())
 
 
-def _plan_objects_and_listing(view: GangView) -> GangPlan:
+def _plan_objects_and_listing(view: GangState) -> GangPlan:
     """What the gang itself and its scheduler's objects need: the part of whoever serves its backend."""
     objects = plan_objects(view)
     restart = restart_of(
@@ -97,7 +97,7 @@ def _plan_objects_and_listing(view: GangView) -> GangPlan:
     )
 
 
-def _with_pods(view: GangView, plan: GangPlan) -> GangPlan:
+def _with_pods(view: GangState, plan: GangPlan) -> GangPlan:
     """The plan with what happens to the gang's pods: the operator's part, whatever process serves it."""
     plan = replace(plan, steps_back=step_back(view))
     if not view.duties.pods:

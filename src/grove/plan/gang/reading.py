@@ -7,7 +7,7 @@ from grove.backends.base import Reading, Verdict
 from grove.backends.shape import progress
 from grove.errors import BackendFailed, GroveError
 from grove.plan.gang.gates import as_opened
-from grove.plan.gang.view import GangView
+from grove.plan.gang.state import GangState
 from grove.plan.gang.words import reason_of, scaled_below_minimum, troubles
 
 
@@ -32,7 +32,7 @@ class Read:
     defect: Exception | None = None
 
 
-def read(view: GangView, problems: Problems, *, opens: bool) -> Read:
+def read(view: GangState, problems: Problems, *, opens: bool) -> Read:
     """The verdict on a gang with its reason.
 
     What is told as the gates open must not say that they are closed: it may stand for a while.
@@ -53,13 +53,13 @@ def read(view: GangView, problems: Problems, *, opens: bool) -> Read:
     return Read(_why_not(view, said.reading, problems), said.defect)
 
 
-def _by_pods(view: GangView, reason: str, why: str) -> Reading:
+def _by_pods(view: GangState, reason: str, why: str) -> Reading:
     placed = progress(view.gang, view.pods)
     verdict = Verdict.SCHEDULED if placed.complete else Verdict.WAITING
     return Reading(verdict, reason, f"{placed.sentence}; {why}")
 
 
-def _why_not(view: GangView, reading: Reading, problems: Problems) -> Reading:
+def _why_not(view: GangState, reading: Reading, problems: Problems) -> Reading:
     """Why a gang is not placed: what we know ourselves comes before what its scheduler says."""
     if short := scaled_below_minimum(view.gang, view.cliques):
         return Reading(Verdict.WAITING, conditions.SCALED_BELOW_MINIMUM, short)

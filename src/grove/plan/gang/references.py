@@ -14,7 +14,7 @@ from grove.api.revision import revision_of
 from grove.meta import Condition, Manifest
 from grove.plan.changes import Patch
 from grove.plan.gang.gates import is_initialized
-from grove.plan.gang.view import GangView
+from grove.plan.gang.state import GangState
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Listing:
     initializes: bool = False
 
 
-def plan_listing(view: GangView) -> Listing | None:
+def plan_listing(view: GangState) -> Listing | None:
     """List the gang's pods once all of them exist; None while they do not."""
     gang = view.gang
     if labels.EDIT_PENDING in gang.annotations and not view.running:

@@ -8,9 +8,9 @@ from grove.backends.base import Reading, Verdict
 from grove.meta import Condition, Manifest
 from grove.plan.gang.gates import is_initialized
 from grove.plan.gang.reading import Problems, read
+from grove.plan.gang.state import GangState
 from grove.plan.gang.status import GangFacts, desired_gang_status
 from grove.plan.gang.urgency import urgency
-from grove.plan.gang.view import GangView
 from grove.plan.gang.words import beyond_limit, extra_conditions, stray_pods, troubles
 from grove.plan.moves import pending_sentence, stays
 from grove.plan.urgency import Urgency
@@ -29,7 +29,7 @@ class GangReport:
     defect: Exception | None = None
 
 
-def report_gang(view: GangView, problems: Problems, *, gang: PodGang, listed: bool) -> GangReport:
+def report_gang(view: GangState, problems: Problems, *, gang: PodGang, listed: bool) -> GangReport:
     """The status of `gang`, the gang as this look wrote it; `listed` says that it lists all its pods."""
     opens = listed and not is_initialized(gang)
     said = read(view, problems, opens=opens)
@@ -58,7 +58,7 @@ def report_gang(view: GangView, problems: Problems, *, gang: PodGang, listed: bo
     return GangReport(gang, status, soon, reading, said.defect)
 
 
-def _pending_move(view: GangView) -> list[Condition]:
+def _pending_move(view: GangState) -> list[Condition]:
     """That the set asks for another backend while pods of the gang are placed."""
     if not view.asked_backend or not stays(view.gang, view.pods, view.asked_backend):
         return []

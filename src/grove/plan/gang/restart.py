@@ -77,7 +77,7 @@ def started_anew(gang: PodGang) -> Patch:
     return Patch(
         kinds.GANGS,
         gang.key,
-        {"metadata": {"annotations": {labels.INCARNATION: number}}, "spec": {"podgroups": groups}},
+        {"metadata": {"annotations": {labels.RESTARTS: number}}, "spec": {"podgroups": groups}},
         resource_version=gang.metadata.resource_version,
     )
 

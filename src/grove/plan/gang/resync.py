@@ -20,7 +20,7 @@ def present_form(
     recreated = lifecycle.recreated.get(object_name(manifest), manifest)
     if there is None:
         return recreated if initialized else manifest
-    held_back = lifecycle.hold_back and labels.MADE_ANEW in there.annotations
+    held_back = lifecycle.hold_back and labels.RECREATED in there.annotations
     return recreated if held_back else manifest
 
 

@@ -1,13 +1,13 @@
 """When a preempted gang keeps its gates closed for what it made room for. Pure.
 
-For how long it may is remembered by `controllers.preemption` and arrives as a value.
+For how long it may is remembered by `controllers.memory.preemptions` and arrives as a value.
 """
 
 from grove.api.gang import PodGang
-from grove.plan.gang.view import GangView, Wait, highest_priority
+from grove.plan.gang.state import GangState, Wait, highest_priority
 
 
-def step_back(view: GangView) -> Wait | None:
+def step_back(view: GangState) -> Wait | None:
     """For how long a preempted gang steps back, and for whom; None for a gang that need not."""
     if view.step_back.most <= 0 or not any(pod.spec.scheduling_gates for pod in view.members):
         return None
@@ -19,7 +19,7 @@ def step_back(view: GangView) -> Wait | None:
     return Wait(left, f"the gang was preempted and waits {waits}")
 
 
-def _more_urgent(view: GangView) -> PodGang | None:
+def _more_urgent(view: GangState) -> PodGang | None:
     """A gang of higher priority that may be placed and is not."""
     ours = highest_priority(view.members)
     for other in view.others:

@@ -8,7 +8,7 @@ from grove.api.gang import PodGang
 from grove.backends.base import Backend, Context, Lifecycle, Moment, lifecycle_of
 from grove.errors import BackendFailed, GroveError, NotEnabled, Terminal, Waiting
 from grove.plan.gang.foreign import unusable_choice
-from grove.plan.gang.view import Translated
+from grove.plan.gang.state import Translated
 
 
 def not_enabled(gang: PodGang, enabled: Sequence[str]) -> Translated:

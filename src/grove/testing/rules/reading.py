@@ -1,4 +1,4 @@
-"""Reading: the pods are the truth, any status is survived, and whoever waits is told why."""
+"""Reading: the pods are the truth, any status is survived, and every unscheduled reading has a message."""
 
 import copy
 import re
@@ -85,7 +85,7 @@ class ReadingRules(Subject):
             verdict = self.backend.read(gang, objects, pods, context).verdict
             assert verdict is Verdict.SCHEDULED, f"{gang.name} is placed and still called {verdict}"
 
-    def test_whoever_waits_is_told_why(self) -> None:
+    def test_every_unscheduled_reading_has_a_message(self) -> None:
         for context, gang, translation in self.translated():
             waiting = [make.pod(clique, index, gang=gang) for clique, index in needed(gang)]
             refused = [

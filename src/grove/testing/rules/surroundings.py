@@ -14,7 +14,7 @@ class SurroundingsRules(Subject):
             "the name is the value of a label in lower case"
         )
 
-    def test_it_lacks_nothing_on_the_clusters_that_it_is_made_for(self) -> None:
+    def test_preconditions_are_empty_on_supported_clusters(self) -> None:
         for context in self.contexts():
             missing = [each.missing for each in self.backend.preconditions(context) if each.missing]
             assert not missing, f"contexts() is not complete: {'; '.join(missing)}"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from grove.backends.base import Observed
-from grove.controllers.watches import Watches
+from grove.controllers.schedulers.watches import Watches
 from grove.meta import Manifest, Resource, UntypedObject
 from grove.runtime.clock import Clock
 from grove.runtime.informer import Informer

@@ -14,7 +14,7 @@ from typing import Final
 from grove.api.event import EVENTS, PodEvent
 from grove.api.pod import Pod
 from grove.backends.base import EventSource, Remark
-from grove.controllers.watches import Watches
+from grove.controllers.schedulers.watches import Watches
 from grove.meta import Key, Object
 from grove.runtime.cache import Cache
 from grove.runtime.clock import Clock

@@ -12,7 +12,7 @@ from grove.meta import Key, Resource
 _Target = tuple[Resource, Key]
 
 
-class Echoes:
+class OwnWrites:
     """The status writes of this process that were not seen yet."""
 
     def __init__(self) -> None:

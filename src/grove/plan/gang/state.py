@@ -1,6 +1,6 @@
 """Everything that the decisions about one gang depend on, as values.
 
-The controller fills a `GangView` from the cache; nothing here reads or writes.
+The controller fills a `GangState` from the cache; nothing here reads or writes.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -85,7 +85,7 @@ class Duties:
 
 
 @dataclass(frozen=True, slots=True)
-class GangView:
+class GangState:
     """A gang with everything that its objects, references, gates and status depend on."""
 
     gang: PodGang

@@ -7,7 +7,7 @@ depends on it also looks from time to time.
 import random
 from collections.abc import Callable
 
-from grove.controllers.scheduling import CRDS
+from grove.controllers.schedulers.scheduling import CRDS
 from grove.meta import Object
 from grove.runtime.clock import Clock
 from grove.runtime.informer import Informer

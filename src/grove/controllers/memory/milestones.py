@@ -10,7 +10,7 @@ from grove.runtime.metrics import Metrics
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
 
 
-class Story:
+class Milestones:
     """Observes milestones once per gang and operator process."""
 
     def __init__(self, metrics: Metrics, cache: Cache) -> None:

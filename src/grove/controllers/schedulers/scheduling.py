@@ -28,8 +28,8 @@ from grove.backends.base import (
     TopologyAware,
 )
 from grove.backends.registry import Registry, Selection
-from grove.controllers.observation import Observation
-from grove.controllers.remarks import Remarks
+from grove.controllers.schedulers.observation import Observation
+from grove.controllers.schedulers.remarks import Remarks
 from grove.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
 from grove.kube.client import Client
 from grove.meta import Key, Manifest, Object, Resource, UntypedObject, manifest_key, resource

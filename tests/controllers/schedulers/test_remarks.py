@@ -11,7 +11,7 @@ from grove.api import kinds
 from grove.api.event import EVENTS
 from grove.api.pod import Pod
 from grove.backends.base import EventSource, Remark
-from grove.controllers.remarks import MOST_UNKNOWN, Remarks
+from grove.controllers.schedulers.remarks import MOST_UNKNOWN, Remarks
 from grove.meta import Key, Manifest
 from grove.runtime.cache import Cache
 from grove.testing import make

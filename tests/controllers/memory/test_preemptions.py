@@ -5,7 +5,7 @@ from tests.controllers.clocks import HandClock
 
 from grove.api import labels
 from grove.api.pod import Pod
-from grove.controllers.preemption import LEAST_SECONDS, LONGEST_SECONDS, MOST_SECONDS, Preemptions
+from grove.controllers.memory.preemptions import LEAST_SECONDS, LONGEST_SECONDS, MOST_SECONDS, Preemptions
 from grove.meta import Key, Manifest
 from grove.testing import make
 

@@ -9,7 +9,7 @@ from tests.controllers.test_members import clique, pod
 
 from grove.api.clique import PodClique
 from grove.api.pod import Pod
-from grove.controllers.vanished import Vanished
+from grove.controllers.memory.vanished import Vanished
 from grove.errors import NotFound
 from grove.kube.client import Client
 from grove.meta import Key, Resource

@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 
 from grove.controllers.apply import Applier
-from grove.controllers.liveness import Liveness
-from grove.controllers.preemption import Preemptions
+from grove.controllers.memory.liveness import Liveness
+from grove.controllers.memory.milestones import Milestones
+from grove.controllers.memory.preemptions import Preemptions
+from grove.controllers.memory.vanished import Vanished
 from grove.controllers.report import Reporter
-from grove.controllers.scheduling import Scheduling
-from grove.controllers.story import Story
-from grove.controllers.vanished import Vanished
+from grove.controllers.schedulers.scheduling import Scheduling
 from grove.meta import Key
 from grove.runtime.cache import Cache
 from grove.runtime.clock import Clock
@@ -16,7 +16,7 @@ from grove.runtime.events import Recorder
 
 
 @dataclass(frozen=True, slots=True)
-class Shell:
+class Dependencies:
     """Reads come from `cache`, writes go through `applier`, statuses through `reporter`.
 
     `liveness` is asked before something is created for the same object once more.
@@ -28,7 +28,7 @@ class Shell:
     liveness: Liveness
     scheduling: Scheduling
     recorder: Recorder
-    story: Story
+    milestones: Milestones
     preemptions: Preemptions
     vanished: Vanished
     clock: Clock

@@ -1,0 +1,1 @@
+"""What the operator knows of schedulers: enabled backends, what the cluster serves, objects, events."""
