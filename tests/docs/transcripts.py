@@ -4,11 +4,12 @@ import difflib
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
-_BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 
 #: The letters of random name endings and of hashes in names, as Kubernetes chooses them.
 _LETTERS: Final = "[bcdfghjklmnpqrstvwxz2456789]"
@@ -48,9 +49,9 @@ def blocks(page: Path, *languages: str) -> list[tuple[int, str, str]]:
     """The code blocks of a page that are marked with one of these languages: line, language and text."""
     text = page.read_text()
     return [
-        (text.count("\n", 0, found.start()) + 2, found[2], found[3])
+        (text.count("\n", 0, found.start()) + 2, found[1], dedent(found[2]))
         for found in _BLOCK.finditer(text)
-        if found[2] in languages
+        if found[1] in languages
     ]
 
 
