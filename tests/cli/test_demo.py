@@ -1,7 +1,9 @@
 """`grove demo`: it shows every step, ends well, and leaves nothing behind."""
 
 import re
-from pathlib import Path
+
+import pytest
+from tests.docs.transcripts import agrees, difference, steps
 
 from grove.cli.showing import MILESTONES
 
@@ -9,11 +11,17 @@ from .conftest import ROOT
 from .processes import started
 
 
-def test_the_demonstration_shows_every_milestone_of_each_gang_and_ends_well(tmp_path: Path) -> None:
-    with started("demo", folder=tmp_path) as process:
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the demonstration prints; it ended well."""
+    with started("demo", folder=tmp_path_factory.mktemp("demo")) as process:
         told = process.output.read()
         assert process.end() == 0, process.said
         assert not process.anything_left()
+    return told
+
+
+def test_the_demonstration_shows_every_milestone_of_each_gang_and_ends_well(told: str) -> None:
     assert "\x1b" not in told
     others = ("on-koordinator-0", "on-volcano-0", "on-yunikorn-0")
     for gang in ("disaggregated-0", "leader-workers-0", *others, "packed-0", "too-big-0"):
@@ -31,6 +39,11 @@ def test_the_demonstration_shows_every_milestone_of_each_gang_and_ends_well(tmp_
     why, joined = told.index("why not    too-big-0"), told.index("big-node joined")
     assert why < joined < told.index("running    too-big-0")
     assert "└─ PodGang too-big-0  Running" in told
+
+
+def test_the_demonstration_prints_what_the_readme_shows(told: str) -> None:
+    (shown,) = [step for step in steps(ROOT / "README.md") if step.command == "make demo"]
+    assert agrees(shown.shown, told), difference(shown, told)
 
 
 def test_the_examples_that_ship_are_those_in_the_repository() -> None:

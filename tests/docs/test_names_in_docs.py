@@ -1,5 +1,6 @@
 """Commands, metrics and columns that the documentation shows exist, and those that exist are shown."""
 
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ PAGES: Final = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 SOURCES: Final = sorted((ROOT / "src" / "grove").rglob("*.py"))
 
 _CALLED = re.compile(r"(?:^|`|\$ |bin/)grove ([a-z][^`#|\n]*)", re.MULTILINE)
+_MADE = re.compile(r"(?:^|`|\$ )make ([a-z0-9-]+(?: [A-Z]+=[^\s`]*)*)", re.MULTILINE)
+_MODULE = re.compile(r"\bpython -m ([\w.]+)(?: (tests/\S*?)(?=[\s`]))?")
 _HELP = CliRunner()
 
 
@@ -46,6 +49,23 @@ def test_a_command_in_the_documentation_exists_with_its_options(page: str, call:
     assert text, f"{page}: there is no `grove {' '.join(name)}`"
     options = [word.strip("[]") for word in words if word.strip("[]").startswith("-") and word != "-"]
     assert [option for option in options if not re.search(rf"{option}\b", text)] == []
+
+
+def test_every_call_of_make_names_a_target_and_variables_that_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE))
+    variables = set(re.findall(r"\$\((?:if \$\()?([A-Z_]+)\)", makefile))
+    called = [call.split() for page in PAGES for call in _MADE.findall(page.read_text())]
+    assert len(called) > 20
+    assert {words[0] for words in called} - targets == set()
+    assert {word.split("=")[0] for words in called for word in words[1:]} - variables == set()
+
+
+def test_every_module_and_test_folder_that_is_run_exists() -> None:
+    called = {call for page in PAGES for call in _MODULE.findall(page.read_text())}
+    assert {"grove.real", "pytest"} <= {module for module, _ in called}
+    assert [module for module, _ in called if importlib.util.find_spec(module) is None] == []
+    assert [path for _, path in called if path and not (ROOT / path).exists()] == []
 
 
 def test_the_module_of_the_commands_names_all_of_them() -> None:
