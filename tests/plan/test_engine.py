@@ -28,9 +28,14 @@ class Things:
     #: The replicas that were walked, and the names that were built.
     walked: list[int] = field(default_factory=list)
     built: list[str] = field(default_factory=list)
+    #: What the row of a thing depends on, by its name.
+    facts: dict[str, str] = field(default_factory=dict)
 
     def depends_on(self) -> object:
         return None
+
+    def child_depends_on(self, child: Object) -> object:
+        return self.facts.get(child.name)
 
     def rows(self, replica: int) -> Iterator[Child]:
         self.walked.append(replica)
@@ -95,6 +100,16 @@ def complete(replicas: int) -> tuple[Found, Settled]:
     found: Found = {}
     carry_out(look(Things(root(replicas)), found), found, 1)
     return found, look(Things(root(replicas)), found).settled
+
+
+def test_a_fact_about_one_child_makes_only_that_child_be_compared_once() -> None:
+    found, settled = complete(5)
+    placed = Things(root(5), facts={"thing-3": "placed"})
+    settled = look(placed, found, settled).settled
+    assert placed.built == ["thing-3"]
+    again = Things(root(5), facts={"thing-3": "placed"})
+    look(again, found, settled)
+    assert again.built == []
 
 
 def test_a_plan_from_which_nobody_takes_anything_computes_nothing() -> None:

@@ -38,6 +38,9 @@ class ConfigMaps:
     def depends_on(self) -> object:
         return None
 
+    def child_depends_on(self, child: Object) -> object:
+        return None
+
     def rows(self, replica: int) -> Iterator[Child]:
         cliqueset, revision = self._seen.cliqueset.name, self._seen.built_from(replica)
         gang = self._seen.gangs.get(names.base_gang(cliqueset, replica))
@@ -82,6 +85,9 @@ class Accounts:
         self._seen = seen
 
     def depends_on(self) -> object:
+        return None
+
+    def child_depends_on(self, child: Object) -> object:
         return None
 
     def rows(self, replica: int) -> Iterator[Child]:

@@ -28,8 +28,11 @@ class Cliques:
         self._seen = seen
 
     def depends_on(self) -> object:
-        # What a clique needs to know of its gang, the gangs depend on too.
         return None
+
+    def child_depends_on(self, child: Object) -> object:
+        # What a gang that is placed cannot be told decides about the minimum of its cliques.
+        return self._seen.placed.get(child.labels.get(labels.POD_GANG, ""))
 
     def rows(self, replica: int) -> Iterator[Child]:
         for role in self._seen.built_from(replica).roles.values():

@@ -54,12 +54,20 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
+class InOrder:
+    """A child that was as it should be, and what its row depended on then."""
+
+    child: Object
+    depended_on: object = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settled:
     """What an earlier plan found in order while the tree had this fingerprint."""
 
     fingerprint: object = None
-    #: Every child that existed, as it was; None for one that was not in order.
-    children: Mapping[Resource, Mapping[str, Object | None]] = field(default_factory=dict)
+    #: Every child that existed; None for one that was not in order.
+    children: Mapping[Resource, Mapping[str, InOrder | None]] = field(default_factory=dict)
     #: The replicas below this one have all of their children, but for those that are `incomplete`.
     reached: int = 0
     incomplete: frozenset[int] = frozenset()
@@ -77,7 +85,7 @@ class Plan:
         self._before = settled if settled.fingerprint == fingerprint else Settled(fingerprint)
         self._pace = Pace()
         self._compared = False
-        self._children: dict[Resource, dict[str, Object | None]] = {}
+        self._children: dict[Resource, dict[str, InOrder | None]] = {}
         #: The children that are not known to be in order, each with the source that may have a row for it.
         self._unsettled: list[tuple[Source, Object]] = []
         self._reached = self._before.reached
@@ -125,7 +133,7 @@ class Plan:
                 version = child.metadata.resource_version
                 yield Patch(row.resource, child.key, patch, resource_version=version)
             else:
-                self._children[row.resource][child.name] = child
+                self._children[row.resource][child.name] = InOrder(child, source.child_depends_on(child))
             if self._pace.spent(OBJECT):
                 yield None
 
@@ -161,9 +169,9 @@ class Plan:
             for name, child in existing.items():
                 if self._pace.spent(LOOKUP):
                     yield
-                old = known.get(name)
-                if old is child or (old is not None and _unchanged(old, child)):
-                    found[name] = child
+                old, depends_on = known.get(name), source.child_depends_on(child)
+                if old is not None and old.depended_on == depends_on and _unchanged(old.child, child):
+                    found[name] = old if old.child is child else InOrder(child, depends_on)
                 else:
                     found[name] = None
                     self._unsettled.append((source, child))
@@ -172,6 +180,8 @@ class Plan:
 
 def _unchanged(old: Object, new: Object) -> bool:
     """Whether nothing changed that we own: the same version, or a status write at most."""
+    if old is new:
+        return True
     before, after = old.metadata, new.metadata
     if before.uid != after.uid or new.terminating:
         return False

@@ -37,12 +37,13 @@ class Gangs:
         seen, topology = self._seen, self._seen.topology
         return (
             seen.backend,
-            tuple(sorted(seen.held.items())),
             seen.external,
-            tuple(sorted(seen.placed.items())),
             frozenset(name for name, clique in seen.cliques.items() if clique.spec.replicas == 0),
             (topology.uid, topology.metadata.generation) if topology is not None else None,
         )
+
+    def child_depends_on(self, child: Object) -> object:
+        return self._seen.held.get(child.name), self._seen.placed.get(child.name)
 
     def rows(self, replica: int) -> Iterator[Child]:
         yield self.row(replica)

@@ -71,7 +71,10 @@ class Source(Protocol):
         """Kinds with a lower number are repaired and removed first."""
 
     def depends_on(self) -> object:
-        """Whatever the rows depend on besides the set itself, as a value that can be compared."""
+        """Whatever all rows depend on besides the set itself, as a value that can be compared."""
+
+    def child_depends_on(self, child: Object) -> object:
+        """What the row of one child depends on besides; when it changes, only this child is compared."""
 
     def rows(self, replica: int) -> Iterator[Child]:
         """The children of one replica, in the order in which they are created."""

@@ -6,7 +6,7 @@ from typing import Final
 from grove.api import kinds, labels, names
 from grove.api.cliqueset import PodCliqueSet, PodCliqueSetTemplate
 from grove.api.service import Service
-from grove.meta import Manifest
+from grove.meta import Manifest, Object
 from grove.plan.children.observed import Observed
 from grove.plan.children.rows import Child, all_ours
 
@@ -22,6 +22,9 @@ class Services:
         self._seen = seen
 
     def depends_on(self) -> object:
+        return None
+
+    def child_depends_on(self, child: Object) -> object:
         return None
 
     def rows(self, replica: int) -> Iterator[Child]:
