@@ -8,12 +8,9 @@ from functools import partial
 from typing import Protocol
 
 from grove.api import kinds, labels
-from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.config import OperatorConfiguration
-from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.api.service import Service
 from grove.api.topology import ClusterTopologyBinding
 from grove.controllers import wakeups
 from grove.controllers.apply import Applier, Remembers
@@ -41,6 +38,7 @@ from grove.errors import GroveError
 from grove.extensions import configs_for, external_in, installed, registry_for
 from grove.kube.client import Client
 from grove.meta import Key, Object, Resource
+from grove.plan.children import registry
 from grove.runtime.cache import Cache
 from grove.runtime.clock import Clock, SystemClock
 from grove.runtime.controller import Controller
@@ -51,8 +49,6 @@ from grove.runtime.metrics import Metrics
 from grove.runtime.outcome import Outcome
 
 log = logging.getLogger(__name__)
-
-OURS = f"{labels.MANAGED_BY}={labels.MANAGER}"
 
 
 class MissingResources(GroveError):
@@ -193,8 +189,8 @@ def _cache(
     """One informer for each kind that we read; pods only of gangs, services only where they are ours."""
     cache = Cache(client, clock, rng=rng)
     cache.add(kinds.CLIQUESETS, PodCliqueSet)
-    cache.add(kinds.CLIQUES, PodClique, indexes={BY_SET: set_of})
-    cache.add(kinds.GANGS, PodGang, indexes={BY_SET: set_of})
+    for kind in registry.KINDS:
+        cache.add(kind.resource, kind.view, labels=kind.selector, indexes={BY_SET: set_of})
     pods = cache.add(
         kinds.PODS,
         Pod,
@@ -204,7 +200,6 @@ def _cache(
     )
     pods.subscribe(traffic.saw)
     pods.subscribe(preemptions.saw)
-    cache.add(kinds.SERVICES, Service, labels=OURS, indexes={BY_SET: set_of})
     cache.add(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding)
     return cache
 

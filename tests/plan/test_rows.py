@@ -31,6 +31,7 @@ class ConfigMaps:
     resource: Final = CONFIG_MAPS
     view: Final = ConfigMap
     removal: Final = 3
+    selector: Final = labels.OURS
 
     def __init__(self, seen: Observed) -> None:
         self._seen = seen
@@ -80,6 +81,7 @@ class Accounts:
     resource: Final = ACCOUNTS
     view: Final = Object
     removal: Final = 4
+    selector: Final = labels.OURS
 
     def __init__(self, seen: Observed) -> None:
         self._seen = seen

@@ -1,37 +1,18 @@
-"""The operator with one more kind of children: a row in each of three tables, and no other code."""
-
-from typing import Any
+"""The operator with one more kind of children: one row in a table, and no other code."""
 
 import pytest
-from tests.plan.test_rows import CONFIG_MAPS, ConfigMap, ConfigMaps
+from tests.plan.test_rows import CONFIG_MAPS, ConfigMaps
 
-from grove import assembly
-from grove.controllers import cliqueset, wakeups
 from grove.meta import Key, Manifest
-from grove.plan.children import KINDS
-from grove.runtime.cache import Cache
+from grove.plan.children import registry
 from grove.testing import make
 from grove.testing.world import World, run_world
 
 
-def differs(old: ConfigMap, new: ConfigMap) -> bool:
-    return old.data != new.data
-
-
 @pytest.fixture
 def further_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which children there are, which informers there are, and who is woken by them."""
-    build = assembly._cache
-
-    def with_config_maps(*arguments: Any) -> Cache:
-        cache = build(*arguments)
-        cache.add(CONFIG_MAPS, ConfigMap, labels=assembly.OURS, indexes={cliqueset.BY_SET: assembly.set_of})
-        return cache
-
-    waking = wakeups.Wakeup(CONFIG_MAPS, ConfigMap, differs, wakeups.CLIQUESET, wakeups.its_set)
-    monkeypatch.setattr(cliqueset, "KINDS", (*KINDS, ConfigMaps))
-    monkeypatch.setattr(assembly, "_cache", with_config_maps)
-    monkeypatch.setattr(wakeups, "TABLE", (*wakeups.TABLE, waking))
+    """One more kind in the table; informers and wake-ups follow from it."""
+    monkeypatch.setattr(registry, "KINDS", (*registry.KINDS, ConfigMaps))
 
 
 async def stored(world: World) -> dict[str, Manifest]:

@@ -27,6 +27,8 @@ SCHEDULER_BACKEND: Final = "grove.io/scheduler-backend"
 SCHEDULER_NAME: Final = "grove.io/scheduler-name"
 
 MANAGER: Final = "grove-operator"
+#: Selects what Grove made.
+OURS: Final = f"{MANAGED_BY}={MANAGER}"
 
 #: The common labels that Grove writes on everything it makes.
 STANDARD: Final = frozenset({MANAGED_BY, PART_OF, NAME, COMPONENT})

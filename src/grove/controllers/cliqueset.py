@@ -34,7 +34,7 @@ from grove.controllers.memory.trials import AGAIN_SECONDS, Trials
 from grove.controllers.pacing import CREATING_SECONDS, MOVING_SECONDS
 from grove.meta import Condition, Key, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
-from grove.plan.children import KINDS, Observed, Settled, edit_pending, plan_children, sort_children
+from grove.plan.children import Observed, Settled, edit_pending, plan_children, registry, sort_children
 from grove.plan.cliqueset_status import SetFacts, cliqueset_status, outdated, unattended
 from grove.plan.edits import decided_minima, impossible_edits, placed_gangs
 from grove.plan.hashing import generation_hash
@@ -132,7 +132,7 @@ class CliqueSetReconciler:
             self.deps.liveness.forget(kinds.CLIQUESETS, key)
             return None
         owned, name, template = str(key), topology_name(cliqueset), cliqueset.template
-        found = {kind.resource: cache.store(kind.view).index(BY_SET, owned) for kind in KINDS}
+        found = {kind.resource: cache.store(kind.view).index(BY_SET, owned) for kind in registry.KINDS}
         children, taken = sort_children(cliqueset, found)
         seen = Observed(
             cliqueset,
@@ -200,7 +200,7 @@ class CliqueSetReconciler:
             return Batch((), Settled())
         key = seen.cliqueset.key
         before = self._settled.get(key, Settled())
-        batch = await giving_way(first_batch(plan_children(seen, before, KINDS)))
+        batch = await giving_way(first_batch(plan_children(seen, before, registry.KINDS)))
         if batch.settled.fingerprint != before.fingerprint:
             # The set itself asks for something else now: what is written for that is no repair.
             self.contests.forget(key)
@@ -294,7 +294,7 @@ def _says(cliqueset: PodCliqueSet, condition: Condition) -> bool:
 
 def _counted(applied: Applied, kind: type[Change]) -> str:
     """For example "3 PodGangs, 6 PodCliques and 3 Services"; empty when there were none."""
-    resources = [each.resource for each in sorted(KINDS, key=attrgetter("removal"))]
+    resources = [each.resource for each in sorted(registry.KINDS, key=attrgetter("removal"))]
     counts = [(applied.count(kind, resource), resource.kind) for resource in resources]
     words = [counted(number, name) for number, name in counts if number]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

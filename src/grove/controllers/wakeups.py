@@ -1,7 +1,7 @@
 """The event graph: when this changes, wake that, found by this.
 
-Two tables hold it, `TABLE` and `STATUSES`; `connect` adds what comes through `Scheduling`: scheduler objects,
-discovery, and objects of others that backends observe.
+Two tables hold it, `TABLE` and `STATUSES`; `children` adds a row for each kind of children, and `connect`
+what comes through `Scheduling`: scheduler objects, discovery, and objects of others that backends observe.
 
 Wake-ups may be too many, never too few; they carry a key and nothing else, and mapping has no side effects.
 What comes in floods (pods of one gang, children of one set) is gathered for a moment that grows with its
@@ -19,12 +19,13 @@ from grove.api.constraints import topology_name
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import next_revision
-from grove.api.service import Service
 from grove.api.topology import ClusterTopologyBinding
 from grove.controllers.memory.own_writes import OwnWrites
 from grove.controllers.pacing import DEBOUNCE_SECONDS, debounce_children, debounce_pods, debounce_status
 from grove.controllers.schedulers.scheduling import Scheduling, gang_key
 from grove.meta import Key, Object, Resource, UntypedObject, find_condition
+from grove.plan.children import registry
+from grove.plan.children.registry import Kind
 from grove.plan.conditions import Reporting
 from grove.runtime.cache import Cache
 
@@ -191,13 +192,11 @@ def gang_revision_changed(old: PodGang, new: PodGang) -> bool:
     )
 
 
-def service_changed(old: Service, new: Service) -> bool:
-    """Services have no generation, so their spec is compared."""
-    return old.spec != new.spec or desired_state_changed(old, new)
-
-
-def clique_changed(old: PodClique, new: PodClique) -> bool:
-    return old.status != new.status or desired_state_changed(old, new)
+def child_changed(old: Object, new: Object) -> bool:
+    """A child of a set: anything of it, its status included. Not every kind has a generation."""
+    return desired_state_changed(old, new) or any(
+        getattr(old, field) != getattr(new, field) for field in old.__struct_fields__ if field != "metadata"
+    )
 
 
 def status_changed(old: Reporting, new: Reporting) -> bool:
@@ -213,10 +212,6 @@ def clique_demand_changed(old: PodClique, new: PodClique) -> bool:
         or old.terminating != new.terminating
         or old.uid != new.uid
     )
-
-
-def gang_changed(old: PodGang, new: PodGang) -> bool:
-    return old.status != new.status or desired_state_changed(old, new)
 
 
 def initialized_by_backend_process(old: PodGang, new: PodGang) -> bool:
@@ -276,9 +271,6 @@ class Wakeup:
 
 TABLE: tuple[Wakeup, ...] = (
     Wakeup(kinds.CLIQUESETS, PodCliqueSet, desired_state_changed, CLIQUESET, itself),
-    Wakeup(kinds.CLIQUES, PodClique, clique_changed, CLIQUESET, its_set, debounced_by_children),
-    Wakeup(kinds.GANGS, PodGang, gang_changed, CLIQUESET, its_set, debounced_by_children),
-    Wakeup(kinds.SERVICES, Service, service_changed, CLIQUESET, its_set, debounced_by_children),
     Wakeup(
         kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, desired_state_changed, CLIQUESET, sets_that_name_it
     ),
@@ -295,6 +287,15 @@ TABLE: tuple[Wakeup, ...] = (
     Wakeup(kinds.PODS, Pod, pod_progressed, GANG, its_gang, debounced_unless_pods_wait),
     Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, desired_state_changed, TOPOLOGY, itself),
 )
+
+
+def children(kinds_of_children: Iterable[Kind]) -> tuple[Wakeup, ...]:
+    """A set looks when a child of it changes, of whatever kind."""
+    return tuple(
+        Wakeup(kind.resource, kind.view, child_changed, CLIQUESET, its_set, debounced_by_children)
+        for kind in kinds_of_children
+    )
+
 
 #: Who looks when an object's status is not what we wrote last: somebody edited it, or a write whose answer
 #: was lost took effect all the same.
@@ -316,7 +317,7 @@ class NoController:
 def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Queued], own_writes: OwnWrites) -> None:
     """Subscribe the tables to the informers."""
     controllers = {name: running.get(name, NoController()) for name in (CLIQUESET, CLIQUE, GANG, TOPOLOGY)}
-    for wakeup in (*TABLE, *STATUSES):
+    for wakeup in (*TABLE, *children(registry.KINDS), *STATUSES):
         if wakeup.controller not in running:
             continue
         informer = cache.informer(wakeup.resource)

@@ -46,7 +46,6 @@ SERVED_AFTER_SECONDS = (0.3, 0.7, 1.0, 3.0)
 SYNC_SECONDS = 10.0
 CRDS = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
 _PROBE_NAMESPACE = "default"
-_OURS = f"{labels.MANAGED_BY}={labels.MANAGER}"
 
 Listener = Callable[[Resource, UntypedObject | None, UntypedObject | None], None]
 
@@ -342,7 +341,7 @@ class Scheduling:
 
     def _watch(self, each: Resource) -> None:
         # A topology object may be managed by somebody else; whatever else concerns us is labelled ours.
-        selection = _OURS if each.namespaced else ""
+        selection = labels.OURS if each.namespaced else ""
         informer = self._cache.add(each, UntypedObject, labels=selection, indexes={OWNER: owner_uids})
 
         def tell(old: UntypedObject | None, new: UntypedObject | None) -> None:

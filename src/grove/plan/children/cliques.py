@@ -23,6 +23,7 @@ class Cliques:
     resource: Final = kinds.CLIQUES
     view: Final = PodClique
     removal: Final = 1
+    selector: Final = ""
 
     def __init__(self, seen: Observed) -> None:
         self._seen = seen

@@ -29,6 +29,7 @@ class Gangs:
     view: Final = PodGang
     #: First, so that nothing places what goes.
     removal: Final = 0
+    selector: Final = ""
 
     def __init__(self, seen: Observed) -> None:
         self._seen = seen

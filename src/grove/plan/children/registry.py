@@ -24,6 +24,11 @@ class Kind(Protocol):
     @property
     def removal(self) -> int: ...
 
+    @property
+    def selector(self) -> str:
+        """The label selector by which it is watched; empty where all objects of the kind are read."""
+        ...
+
     def __call__(self, seen: Observed, /) -> Source: ...
 
 

@@ -17,6 +17,8 @@ class Services:
     resource: Final = kinds.SERVICES
     view: Final = Service
     removal: Final = 2
+    #: A cluster has many services.
+    selector: Final = labels.OURS
 
     def __init__(self, seen: Observed) -> None:
         self._seen = seen
