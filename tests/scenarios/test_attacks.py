@@ -5,10 +5,10 @@ from typing import Final
 
 import pytest
 from tests.scenarios.disturbances import take_a_podgroup_from_the_gang
-from tests.scenarios.disturbing import Disturbance, play
-from tests.scenarios.stories import STAGES, Stage, until_running
+from tests.scenarios.disturbing import Disturbance, cordon, play
+from tests.scenarios.stories import STAGES, Stage, gpu_role, key, pass_time, until_running
 
-from grove.testing.world import World, run_world
+from grove.testing.world import NODES, World, run_world
 
 BACKENDS: Final = ("1.35", "1.36", "1.37", "kai", "koordinator", "volcano", "yunikorn")
 
@@ -41,3 +41,33 @@ def test_a_simulated_scheduler_that_starts_beside_gangs_knows_their_composites(
 
     run_world(story, stage.options)
     assert "listener failed" not in caplog.text
+
+
+def test_a_gang_on_yunikorn_of_whose_places_some_are_lost_with_their_node_is_placed() -> None:
+    """The rest of the places must not be held for ever: YuniKorn makes no new ones for an application."""
+
+    async def story(world: World) -> None:
+        nodes = sorted(each["metadata"]["name"] for each in await world.all(NODES))
+        for node in nodes[1:]:
+            await cordon(world, node, True)
+        await world.apply(
+            STAGES["yunikorn"].cliqueset(cliques=[gpu_role("worker", 2, 4), gpu_role("leader", 1, 4)])
+        )
+        await pass_time(5)
+        await world.user.delete(NODES, key(nodes[0], ""))
+        for node in nodes[1:]:
+            await cordon(world, node, False)
+        await until_running(world, "train-0", seconds=120)
+
+    run_world(story, replace(STAGES["yunikorn"].options, nodes=6))
+
+
+def test_a_gang_on_yunikorn_that_waits_for_room_keeps_its_places() -> None:
+    async def story(world: World) -> None:
+        await world.apply(STAGES["yunikorn"].cliqueset(cliques=[gpu_role("worker", 3, 8)]))
+        await pass_time(5)
+        before = {pod["metadata"]["uid"] for pod in await world.pods()}
+        await pass_time(300)
+        assert {pod["metadata"]["uid"] for pod in await world.pods()} == before
+
+    run_world(story, replace(STAGES["yunikorn"].options, nodes=2))

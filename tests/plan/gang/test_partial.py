@@ -18,10 +18,11 @@ from grove.testing import make
 AB, NOTHING = gang("a", "b"), PartialMemory()
 HALF = [pod("a", node="n1"), pod("b")]
 WAITING = [pod("a"), pod("b")]
-HELD = [*WAITING, placeholder("tg-0")]
+SOUGHT = [*WAITING, placeholder("tg-0", node=""), placeholder("tg-1", node="")]
+HELD = [*WAITING, placeholder("tg-0"), placeholder("tg-1", node="")]
 NO_GUARANTEE = Translated(Translation(losses=(Loss(Capability.GANG, Fidelity.NOT_EXPRESSIBLE),)))
 SINCE = 100.0
-ONE_BOUND, ONE_HELD = (1, PRESENT), (1, PRESENT)
+ONE_BOUND, ONE_HELD = (1, PRESENT), (1, 2, PRESENT)
 HOLDS_ON = "a part of the gang is on nodes"
 
 
@@ -111,20 +112,43 @@ CASES = {
                 "2100-01-01T00:00:00Z",
                 make.view(Pod, {**make.pod_manifest(ROLE, 0), "spec": {"priority": 9}}),
                 placeholder("tg-1"),
+                placeholder("tg-2", node=""),
             )
         ],
     ),
     "places for the whole minimum are no part": Case(
-        [*HELD, placeholder("tg-1")], None, backend=RESERVING, memory=since(ONE_HELD), passed=500
+        [*HELD, placeholder("tg-2")], None, backend=RESERVING, memory=since(ONE_HELD), passed=500
+    ),
+    "a gang that waits for room for all of its places holds nothing": Case(
+        SOUGHT, None, backend=RESERVING, memory=since((0, 2, PRESENT), PRESENT), passed=500
+    ),
+    "of its places one is held and the other one gone": Case(
+        [*WAITING, placeholder("tg-0")],
+        None,
+        "ab",
+        backend=RESERVING,
+        memory=since((1, 1, PRESENT)),
+        passed=10,
+    ),
+    "one is looked for and the other one gone": Case(
+        [*WAITING, placeholder("tg-0", node="")],
+        None,
+        "ab",
+        backend=RESERVING,
+        memory=since((0, 1, PRESENT)),
+        passed=10,
+    ),
+    "while its scheduler makes the places it is given time": Case(
+        [*WAITING, placeholder("tg-0", node="")], RESERVED_SECONDS, backend=RESERVING
     ),
     "places that were held and are gone are waited for": Case(
         WAITING, RESERVED_SECONDS, backend=RESERVING, memory=since(None, PRESENT)
     ),
     "and given up, whoever else there is": Case(
-        WAITING, None, "ab", backend=RESERVING, memory=since((0, PRESENT), PRESENT), passed=10
+        WAITING, None, "ab", backend=RESERVING, memory=since((0, 0, PRESENT), PRESENT), passed=10
     ),
     "places that were held for the start before do not count": Case(
-        WAITING, None, backend=RESERVING, memory=since((0, EARLIER), EARLIER), passed=10
+        WAITING, None, backend=RESERVING, memory=since((0, 0, EARLIER), EARLIER), passed=10
     ),
 }
 

@@ -16,6 +16,7 @@ from grove.backends.base import Backend, Capability, Context, Fidelity, Moment, 
 from grove.backends.shape import progress, was_placed
 from grove.plan.gang.foreign import is_foreign
 from grove.plan.gang.view import GangView, OtherGang, PartialMemory, Wait, highest_priority
+from grove.words import counted
 
 #: A part of a gang is on nodes, which takes at most moments when a scheduler binds pod after pod.
 PARTIAL_SECONDS: Final = 30.0
@@ -58,16 +59,20 @@ def plan_partial(view: GangView) -> PartialPlan:
 
 
 def _reserved(view: GangView, backend: Backend, held: int, living: Sequence[Pod]) -> PartialPlan:
-    """The same for a gang of which no pod is on a node yet, but for which places are held."""
+    """The same for a gang of which no pod is on a node yet, but for which places are held or looked for."""
     gang, revision = view.gang, view.context.revision
-    if not held and view.partial.reserved_for != revision:
+    known = held + view.translated.lifecycle.sought
+    if held:
+        view = replace(view, partial=replace(view.partial, reserved_for=revision))
+    if not known and view.partial.reserved_for != revision:
         return PartialPlan(_moving(view))
-    view = replace(view, partial=replace(view.partial, reserved_for=revision))
-    if held >= gang.minimum:
+    if held >= gang.minimum or (not held and known >= gang.minimum):
         return PartialPlan(_moving(view))
-    memory, left = _unchanged(view, (held, revision), RESERVED_SECONDS)
-    if not held:
-        return _decided(memory, left, living, "the places that the scheduler held for it are gone")
+    memory, left = _unchanged(view, (held, known, revision), RESERVED_SECONDS)
+    if known < gang.minimum:
+        places = f"of the {gang.minimum} places that the scheduler made for it"
+        gone = counted(gang.minimum - known, f"{places} is gone", f"{places} are gone")
+        return _decided(memory, left, living, gone)
     if left > 0:
         return _decided(memory, left, living)
     senior = _senior(view, backend)
