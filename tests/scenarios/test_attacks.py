@@ -71,3 +71,18 @@ def test_a_gang_on_yunikorn_that_waits_for_room_keeps_its_places() -> None:
         assert {pod["metadata"]["uid"] for pod in await world.pods()} == before
 
     run_world(story, replace(STAGES["yunikorn"].options, nodes=2))
+
+
+def test_places_held_for_a_young_gang_on_yunikorn_do_not_keep_an_older_one_from_its_lost_pod() -> None:
+    async def story(world: World) -> None:
+        stage = STAGES["yunikorn"]
+        await world.apply(stage.cliqueset("old", cliques=[gpu_role("worker", 3, 8)]))
+        await until_running(world, "old-0")
+        await world.apply(stage.cliqueset("young", cliques=[gpu_role("worker", 2, 8)]))
+        await pass_time(5)
+        lost = next(pod for pod in await world.pods() if pod["spec"].get("nodeName"))
+        await world.user.delete(NODES, key(lost["spec"]["nodeName"], ""))
+        await pass_time(5)
+        await until_running(world, "old-0", seconds=120)
+
+    run_world(story, replace(STAGES["yunikorn"].options, nodes=4))

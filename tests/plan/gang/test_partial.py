@@ -34,6 +34,8 @@ def other(name: str, created: str, *pods: Pod) -> OtherGang:
 
 
 OLDER, YOUNGER = other("old-0", "2000-01-01T00:00:00Z"), other("new-0", "2100-01-01T00:00:00Z")
+ONE_LOST = [pod("a", node="n1"), pod("c", gates=())]
+LOST_A_POD = other("old-0", "2000-01-01T00:00:00Z", *ONE_LOST)
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,25 @@ CASES = {
         memory=since(ONE_HELD),
         passed=10,
         others=[other("old-0", "2000-01-01T00:00:00Z", *WAITING)],
+    ),
+    "an older gang that ran and waits for a pod that it lost goes first": Case(
+        HELD, None, "ab", backend=RESERVING, memory=since(ONE_HELD), passed=10, others=[LOST_A_POD]
+    ),
+    "a younger one that lost a pod does not": Case(
+        HELD,
+        RESERVED_SECONDS,
+        backend=RESERVING,
+        memory=since(ONE_HELD),
+        passed=10,
+        others=[other("new-0", "2100-01-01T00:00:00Z", *ONE_LOST)],
+    ),
+    "an older one whose new pod no scheduler may place yet is no rival": Case(
+        HELD,
+        RESERVED_SECONDS,
+        backend=RESERVING,
+        memory=since(ONE_HELD),
+        passed=10,
+        others=[other("old-0", "2000-01-01T00:00:00Z", *HALF)],
     ),
     "a more urgent gang goes first however young it is": Case(
         HELD,
@@ -196,6 +217,16 @@ def test_why_a_gang_gives_up_names_the_one_that_goes_first() -> None:
     )
     assert plan_partial(stuck).why == (
         "the scheduler holds 1 of 2 places for it and also a part for gang default/old-0, which goes first"
+    )
+
+
+def test_why_a_gang_gives_up_says_how_much_is_placed_of_one_that_lost_a_pod() -> None:
+    stuck = view(
+        gang("a", "b"), HELD, RESERVING, partial=since(ONE_HELD), monotonic=SINCE + 10, others=[LOST_A_POD]
+    )
+    assert plan_partial(stuck).why == (
+        "the scheduler holds 1 of 2 places for it while a pod of gang default/old-0 waits, which goes first: "
+        "1 of 2 pods placed"
     )
 
 

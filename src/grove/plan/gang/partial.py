@@ -9,6 +9,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import effective_revision
@@ -20,7 +21,7 @@ from grove.words import counted
 
 #: A part of a gang is on nodes, which takes at most moments when a scheduler binds pod after pod.
 PARTIAL_SECONDS: Final = 30.0
-#: A scheduler holds places for a part of a gang while it does the same for an older one.
+#: A scheduler holds places for a part of a gang while an older one has a part of what it needs.
 RESERVED_SECONDS: Final = 10.0
 
 NOTHING: Final = PartialMemory()
@@ -78,11 +79,9 @@ def _reserved(view: GangView, backend: Backend, held: int, living: Sequence[Pod]
     senior = _senior(view, backend)
     if senior is None:
         return _decided(memory, RESERVED_SECONDS, living)
-    why = (
-        f"the scheduler holds {held} of {gang.minimum} places for it and also a part for gang {senior.key}, "
-        "which goes first"
+    return _decided(
+        memory, left, living, f"the scheduler holds {held} of {gang.minimum} places for it {senior}"
     )
-    return _decided(memory, left, living, why)
 
 
 def _decided(memory: PartialMemory, left: float, pods: Sequence[Pod], why: str = "") -> PartialPlan:
@@ -105,13 +104,27 @@ def _unchanged(view: GangView, holding: Hashable, seconds: float) -> tuple[Parti
     return PartialMemory(holding, since, before.reserved_for), left if left > 0.001 else 0.0
 
 
-def _senior(view: GangView, backend: Backend) -> PodGang | None:
-    """An older or more urgent gang for which places are held that are not enough."""
+def _senior(view: GangView, backend: Backend) -> str | None:
+    """Which older or more urgent gang goes first, because it has a part of what it needs; None for none."""
     ours = _rank(view.gang, view.members)
     for other in view.others:
-        if _holds_a_part(other, backend, view) and _rank(other.gang, other.pods) < ours:
-            return other.gang
+        if _rank(other.gang, other.pods) >= ours:
+            continue
+        if _holds_a_part(other, backend, view):
+            return f"and also a part for gang {other.gang.key}, which goes first"
+        if (sentence := _lacks_pods(other)) is not None:
+            return f"while a pod of gang {other.gang.key} waits, which goes first: {sentence}"
     return None
+
+
+def _lacks_pods(other: OtherGang) -> str | None:
+    """How much is placed of a gang that is on nodes, below its minimum, and has a pod to be placed.
+
+    A scheduler that holds places for new gangs places such a pod by itself and holds nothing for it.
+    """
+    found = progress(other.gang, [pod for pod in other.pods if labels.POD_CLIQUE in pod.labels])
+    waits = any(not pod.spec.scheduling_gates for pod in found.pending)
+    return found.sentence if found.placed and waits else None
 
 
 def _holds_a_part(other: OtherGang, backend: Backend, view: GangView) -> bool:
