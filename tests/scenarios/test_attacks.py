@@ -1,16 +1,19 @@
 """Attacks from outside on a set that runs: it ends right again."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
 import pytest
 from tests.scenarios.disturbances import take_a_podgroup_from_the_gang
-from tests.scenarios.disturbing import Disturbance, cordon, play
+from tests.scenarios.disturbing import Disturbance, Scene, cordon, play
 from tests.scenarios.stories import STAGES, Stage, gpu_role, key, pass_time, until_running
 
+from grove.api import kinds, labels
 from grove.testing.world import NODES, World, run_world
 
 BACKENDS: Final = ("1.35", "1.36", "1.37", "kai", "koordinator", "volcano", "yunikorn")
+OTHER_SCHEDULERS: Final = BACKENDS[3:]
 
 
 @pytest.mark.parametrize("stage", [STAGES[name] for name in BACKENDS], ids=BACKENDS)
@@ -86,3 +89,39 @@ def test_places_held_for_a_young_gang_on_yunikorn_do_not_keep_an_older_one_from_
         await until_running(world, "old-0", seconds=120)
 
     run_world(story, replace(STAGES["yunikorn"].options, nodes=4))
+
+
+async def ask_for_another_scheduler(scene: Scene) -> None:
+    scene.manifest["metadata"].setdefault("annotations", {})[labels.SCHEDULER_BACKEND] = "default"
+    await scene.apply()
+    await pass_time(3)
+
+
+async def ask_for_another_scheduler_and_delete_the_gang(scene: Scene) -> None:
+    await ask_for_another_scheduler(scene)
+    await scene.delete(kinds.GANGS, "train-0")
+
+
+async def ask_for_another_scheduler_and_take_the_label(scene: Scene) -> None:
+    await ask_for_another_scheduler(scene)
+    await scene.patch(kinds.GANGS, "train-0", {"metadata": {"labels": {labels.SCHEDULER_BACKEND: None}}})
+
+
+@pytest.mark.parametrize(
+    "attack", [ask_for_another_scheduler_and_delete_the_gang, ask_for_another_scheduler_and_take_the_label]
+)
+@pytest.mark.parametrize("stage", [STAGES[name] for name in OTHER_SCHEDULERS], ids=OTHER_SCHEDULERS)
+def test_a_gang_stays_with_the_scheduler_of_its_pods_also_when_it_forgets_which_one_that_is(
+    stage: Stage, attack: Callable[[Scene], Awaitable[None]]
+) -> None:
+    """The set asks for another scheduler; pods on nodes stay with theirs, and so do their replacements."""
+    wrong: list[str] = []
+
+    async def story(world: World) -> None:
+        wrong.extend(await play(world, stage, Disturbance("scheduler changed", "running", attack), 0.0))
+        (gang,) = await world.all(kinds.GANGS)
+        assert gang["metadata"]["labels"][labels.SCHEDULER_BACKEND] == stage.backend
+
+    run_world(story, replace(stage.options, nodes=6))
+    if wrong:
+        pytest.fail("\n".join(wrong), pytrace=False)
