@@ -7,9 +7,10 @@ from typing import Final
 import pytest
 from tests.scenarios.disturbances import take_a_podgroup_from_the_gang
 from tests.scenarios.disturbing import Disturbance, Scene, cordon, play
-from tests.scenarios.stories import STAGES, Stage, gpu_role, key, pass_time, until_running
+from tests.scenarios.stories import STAGES, Stage, gpu_role, key, pass_time, until_phase, until_running
 
 from grove.api import kinds, labels
+from grove.meta import Manifest
 from grove.testing.world import NODES, World, run_world
 
 BACKENDS: Final = ("1.35", "1.36", "1.37", "kai", "koordinator", "volcano", "yunikorn")
@@ -125,3 +126,49 @@ def test_a_gang_stays_with_the_scheduler_of_its_pods_also_when_it_forgets_which_
     run_world(story, replace(stage.options, nodes=6))
     if wrong:
         pytest.fail("\n".join(wrong), pytrace=False)
+
+
+def completing(name: str, after: str) -> Manifest:
+    marks = {"embedded.grove.io/fail-after": after, "embedded.grove.io/exit-code": "0"}
+    return gpu_role(name, 1, 4, annotations=marks, pod={"restartPolicy": "Never"})
+
+
+async def a_completed_gang(world: World, stage: Stage) -> None:
+    await world.apply(stage.cliqueset(cliques=[completing("worker", "20s"), completing("leader", "5s")]))
+    await until_running(world, "train-0")
+    await pass_time(40)
+    assert [pod["status"]["phase"] for pod in await world.pods()] == ["Succeeded", "Succeeded"]
+
+
+@pytest.mark.parametrize("stage", [STAGES[name] for name in BACKENDS], ids=BACKENDS)
+def test_a_gang_whose_pods_completed_says_so_and_keeps_its_places(stage: Stage) -> None:
+    async def story(world: World) -> None:
+        await a_completed_gang(world, stage)
+        (gang,) = await world.all(kinds.GANGS)
+        assert (gang["status"]["phase"], gang["status"]["message"]) == ("Succeeded", "2 of 2 pods succeeded")
+        told = {each["type"]: (each["status"], each["reason"]) for each in gang["status"]["conditions"]}
+        assert told["Scheduled"] == ("True", "Scheduled")
+        assert told["Ready"] == ("False", "PodsSucceeded")
+        assert "Unhealthy" not in told
+        for clique in await world.all(kinds.CLIQUES):
+            said = {each["type"]: each["status"] for each in clique["status"]["conditions"]}
+            assert said["MinAvailableBreached"] == "False"
+
+    run_world(story, stage.options)
+
+
+@pytest.mark.parametrize("stage", [STAGES[name] for name in BACKENDS], ids=BACKENDS)
+def test_a_gang_of_which_a_completed_pod_is_deleted_runs_again_as_a_whole(stage: Stage) -> None:
+    """A pod that completed is no member for a scheduler: its replacement alone would wait for ever."""
+
+    async def story(world: World) -> None:
+        await a_completed_gang(world, stage)
+        before = {pod["metadata"]["uid"] for pod in await world.pods()}
+        await world.user.delete(kinds.PODS, key((await world.pods())[0]["metadata"]["name"]))
+        await until_running(world, "train-0", seconds=15)
+        assert not before & {pod["metadata"]["uid"] for pod in await world.pods()}
+        await until_phase(world, "train-0", "Succeeded", seconds=40)
+        await pass_time(60)
+        assert len(await world.pods()) == 2
+
+    run_world(story, stage.options)

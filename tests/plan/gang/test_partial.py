@@ -34,6 +34,7 @@ def other(name: str, created: str, *pods: Pod) -> OtherGang:
 
 
 OLDER, YOUNGER = other("old-0", "2000-01-01T00:00:00Z"), other("new-0", "2100-01-01T00:00:00Z")
+RAN, DONE = gang("a", "b", Unhealthy="True"), pod("a", node="n1", phase="Succeeded")
 ONE_LOST = [pod("a", node="n1"), pod("c", gates=())]
 LOST_A_POD = other("old-0", "2000-01-01T00:00:00Z", *ONE_LOST)
 
@@ -162,6 +163,18 @@ CASES = {
     "while its scheduler makes the places it is given time": Case(
         [*WAITING, placeholder("tg-0", node="")], RESERVED_SECONDS, backend=RESERVING
     ),
+    "a gang that ran to its end and of which a pod is to run again gives the others up": Case(
+        [DONE, pod("c")], None, "a", about=RAN
+    ),
+    "also where its scheduler holds places": Case([DONE, pod("c")], None, "a", about=RAN, backend=RESERVING),
+    "pods that succeeded are not given up before there is one to run again": Case([DONE], None, about=RAN),
+    "nor while others run": Case(
+        [DONE, pod("b", node="n1"), pod("c")], None, about=gang("a", "b", "c", minimum=3, Unhealthy="True")
+    ),
+    "nor for a pod above the minimum": Case(
+        [DONE, pod("b", node="n1", phase="Succeeded"), pod("c")], None, about=RAN
+    ),
+    "nor before the gang was placed as a whole": Case([DONE, pod("b")], None),
     "places that were held and are gone are waited for": Case(
         WAITING, RESERVED_SECONDS, backend=RESERVING, memory=since(None, PRESENT)
     ),

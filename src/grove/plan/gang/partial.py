@@ -14,8 +14,9 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import effective_revision
 from grove.backends.base import Backend, Capability, Context, Fidelity, Moment, lifecycle_of
-from grove.backends.shape import progress, was_placed
+from grove.backends.shape import Progress, progress, was_placed
 from grove.plan.gang.foreign import is_foreign
+from grove.plan.gang.restart import says_placed
 from grove.plan.gang.view import GangView, OtherGang, PartialMemory, Wait, highest_priority
 from grove.words import counted
 
@@ -43,6 +44,8 @@ def plan_partial(view: GangView) -> PartialPlan:
     if is_foreign(view.gang) or backend is None or was_placed(view.gang, view.context):
         return PartialPlan()
     found = progress(view.gang, view.members)
+    if (completed := _completed(view, found)) is not None:
+        return completed
     living = [pod for pod in view.members if pod.active]
     bound = [pod for pod in living if pod.bound]
     guaranteed = not any(
@@ -57,6 +60,20 @@ def plan_partial(view: GangView) -> PartialPlan:
     if bound or held is None:
         return PartialPlan(_moving(view))
     return _reserved(view, backend, held, living)
+
+
+def _completed(view: GangView, found: Progress) -> PartialPlan | None:
+    """What a gang gives up that ran to its end and of which a pod is to run again.
+
+    Schedulers do not count pods that succeeded: the one that takes the place of a deleted one would wait for
+    its gang for ever. So the gang runs again as a whole.
+    """
+    done = [pod for pod in view.members if pod.succeeded]
+    again = any(pod.active for pod in view.members)
+    if not done or not again or view.running or found.complete or not says_placed(view.gang):
+        return None
+    pods = counted(len(done), "other pod of the gang has", "other pods of the gang have")
+    return PartialPlan(give_up=tuple(done), why=f"a pod is to run again that had completed, and {pods}")
 
 
 def _reserved(view: GangView, backend: Backend, held: int, living: Sequence[Pod]) -> PartialPlan:
