@@ -1,4 +1,4 @@
-"""Shell sessions of the documentation: the commands that a page shows, and what it says that they print."""
+"""Dependencies sessions of the documentation: the commands that a page shows, and what it says that they print."""
 
 import difflib
 import re

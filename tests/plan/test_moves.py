@@ -12,7 +12,16 @@ from grove.api.pod import Pod
 from grove.meta import Key, Manifest
 from grove.plan.changes import Change, Delete, Patch
 from grove.plan.children import Observed, Settled
-from grove.plan.moves import any_leaves, held_back, leaves, moved, pending_sentence, stays, stranded
+from grove.plan.moves import (
+    any_leaves,
+    held_back,
+    leaves,
+    moved,
+    pending_sentence,
+    placed_by,
+    stays,
+    stranded,
+)
 from grove.testing import make
 
 GANG = make.gang("train-0", {"train-0-worker": 2}, labels={labels.SCHEDULER_BACKEND: "kai"})
@@ -61,6 +70,32 @@ def test_a_gang_stays_with_its_backend_while_it_has_pods(pods: list[Pod], held: 
     gangs = {"train-0": GANG, "train-1": make.gang("train-1", {"train-1-worker": 2})}
     assert held_back(gangs, lambda gang: pods, "default") == held
     assert held_back(gangs, lambda gang: pods, "kai") == {}
+
+
+def backend_for(scheduler_name: str) -> str:
+    return {"kai-scheduler": "kai", "default-scheduler": "default"}.get(scheduler_name, "")
+
+
+def of_scheduler(name: str, **fields: Any) -> Pod:
+    manifest = make.pod_manifest("train-0-worker", 0, gang=GANG, **fields)
+    manifest["spec"]["schedulerName"] = name
+    return make.view(Pod, manifest)
+
+
+KAI_POD, OTHER_POD = (of_scheduler(f"{name}-scheduler", node="n1") for name in ("kai", "default"))
+PLACED_BY = {
+    "no pods at all": ([], ""),
+    "pods that wait": ([of_scheduler("kai-scheduler")], ""),
+    "pods on nodes": ([KAI_POD], "kai"),
+    "pods that go": ([of_scheduler("kai-scheduler", node="n1", deleted=True)], ""),
+    "pods of a scheduler that nobody knows": ([of_scheduler("mine", node="n1")], ""),
+    "most of them": ([OTHER_POD, KAI_POD, KAI_POD], "kai"),
+}
+
+
+@pytest.mark.parametrize(("pods", "want"), PLACED_BY.values(), ids=PLACED_BY)
+def test_pods_on_nodes_tell_which_backend_placed_them(pods: list[Pod], want: str) -> None:
+    assert placed_by(pods, backend_for) == want
 
 
 def test_a_set_looks_again_while_waiting_pods_of_a_moving_gang_go() -> None:

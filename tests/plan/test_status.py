@@ -27,6 +27,10 @@ def pods(placed: int = 0, ready: int = 0, gated: int = 0) -> list[Pod]:
     return made + [make.pod(CLIQUE, placed + index, gates=["g"]) for index in range(gated)]
 
 
+DONE = [make.pod(CLIQUE, index, node="n1", phase="Succeeded") for index in range(2)]
+READY_POD = pods(placed=1, ready=1)
+
+
 def told(status: Manifest) -> dict[str, str]:
     return {condition["type"]: condition["status"] for condition in status["conditions"]}
 
@@ -66,6 +70,16 @@ GANGS = {
         "Running",
         {"Initialized": "True", "Scheduled": "True", "Ready": "True"},
     ),
+    "a gang of which a pod succeeded while the other one is ready is Running": GangCase(
+        GangFacts([*DONE[:1], *READY_POD], {CLIQUE: 2}, initialized=True, scheduled=True),
+        "Running",
+        {"Initialized": "True", "Scheduled": "True", "Ready": "True"},
+    ),
+    "a gang whose pods succeeded is Succeeded": GangCase(
+        GangFacts(DONE, {CLIQUE: 2}, initialized=True, scheduled=True),
+        "Succeeded",
+        {"Initialized": "True", "Scheduled": "True", "Ready": "False"},
+    ),
 }
 
 
@@ -77,6 +91,29 @@ def test_gang_status(case: GangCase) -> None:
 
 def message_of(status: Manifest, type: str) -> str:
     return next(str(each["message"]) for each in status["conditions"] if each["type"] == type)
+
+
+SUCCEEDED = {
+    "all of them": (DONE, conditions.PODS_SUCCEEDED, "2 of 2 pods succeeded"),
+    "one, and the other one is ready": (
+        [*DONE[:1], *READY_POD],
+        conditions.ALL_PODS_READY,
+        "1 pod is ready, 1 succeeded",
+    ),
+    "one, and the other one starts": (
+        [*DONE[:1], *pods(placed=1)],
+        conditions.PODS_NOT_READY,
+        f"{CLIQUE}: 0 of 2 pods are ready, 1 succeeded",
+    ),
+}
+
+
+@pytest.mark.parametrize(("there", "reason", "message"), SUCCEEDED.values(), ids=SUCCEEDED)
+def test_a_gang_counts_the_pods_that_succeeded(there: list[Pod], reason: str, message: str) -> None:
+    facts = GangFacts(there, {CLIQUE: 2}, initialized=True, scheduled=True)
+    status = desired_gang_status(gang_with({}), facts, now=NOW)
+    ready = next(each for each in status["conditions"] if each["type"] == conditions.READY)
+    assert (ready["reason"], ready["message"]) == (reason, message)
 
 
 def test_a_gang_that_is_not_complete_counts_what_is_missing_and_says_what_keeps_it() -> None:
@@ -177,6 +214,12 @@ CLIQUES = {
     ),
     "pods that start for the first time do not": CliqueCase(
         pods(placed=2),
+        {"replicas": 2, "scheduledReplicas": 2, "readyReplicas": 0, "scheduleGatedReplicas": 0},
+        "False",
+        conditions.SUFFICIENT_READY_PODS,
+    ),
+    "pods that succeeded do not": CliqueCase(
+        DONE,
         {"replicas": 2, "scheduledReplicas": 2, "readyReplicas": 0, "scheduleGatedReplicas": 0},
         "False",
         conditions.SUFFICIENT_READY_PODS,

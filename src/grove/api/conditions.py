@@ -54,6 +54,7 @@ NAME_TAKEN: Final = "NameTaken"
 SCALED_BELOW_MINIMUM: Final = "ScaledBelowMinimum"
 ALL_PODS_READY: Final = "AllPodsReady"
 PODS_NOT_READY: Final = "PodsNotReady"
+PODS_SUCCEEDED: Final = "PodsSucceeded"
 PODS_FAILING: Final = "PodsFailing"
 PREEMPTED: Final = "PreemptedByScheduler"
 FIELD_OWNED_BY_OTHER: Final = "FieldOwnedByOther"
@@ -139,7 +140,12 @@ TABLE: Final[tuple[Entry, ...]] = (
             OWNERSHIP_CONFLICT,
         ),
     ),
-    Entry("PodGang", READY, "Enough pods of every podgroup are ready.", (ALL_PODS_READY, PODS_NOT_READY)),
+    Entry(
+        "PodGang",
+        READY,
+        "Enough pods of every podgroup are ready, or have succeeded while others are ready.",
+        (ALL_PODS_READY, PODS_NOT_READY, PODS_SUCCEEDED),
+    ),
     Entry("PodGang", UNHEALTHY, "Pods that the gang cannot do without fail.", (PODS_FAILING,)),
     Entry(
         "PodGang",

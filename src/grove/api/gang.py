@@ -9,6 +9,7 @@ from grove.meta import Condition, Manifest, Object, View
 PENDING = "Pending"
 STARTING = "Starting"
 RUNNING = "Running"
+SUCCEEDED = "Succeeded"
 
 #: What a gang says of itself before anybody has written its status.
 NEWBORN_STATUS: Final[Manifest] = {
@@ -102,7 +103,9 @@ class PodGangSpec(View):
 class PodGangStatus(View):
     """What became of the gang, and why."""
 
-    phase: Annotated[str, says("Pending, Starting or Running.", required=True, default=PENDING)] = ""
+    phase: Annotated[
+        str, says("Pending, Starting, Running or Succeeded.", required=True, default=PENDING)
+    ] = ""
     message: Annotated[
         str, says("What keeps the gang from being placed or ready, or that nothing does, in one sentence.")
     ] = ""

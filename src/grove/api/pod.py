@@ -78,6 +78,16 @@ class Pod(Object):
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
+    def succeeded(self) -> bool:
+        """Whether the pod has done its work and is still there."""
+        return not self.terminating and self.status.phase == "Succeeded"
+
+    @property
+    def keeps_place(self) -> bool:
+        """Whether the pod keeps its place: one that succeeded does, one that failed is replaced."""
+        return not self.terminating and self.status.phase != "Failed"
+
+    @property
     def active(self) -> bool:
         """Whether the pod still fills its place in the clique."""
         return not self.terminating and not self.finished

@@ -341,6 +341,9 @@ class Lifecycle:
     #: How many places the scheduler holds for the gang before it is complete; None where it never holds any.
     #: Gangs that each hold a part of what all of them need would wait for one another for ever.
     reserved: int | None = None
+    #: How many more places the scheduler still looks for. With those that it holds they make up the minimum;
+    #: when they no longer do, places were lost and the scheduler does not replace them.
+    sought: int = 0
     #: By the name of a pod, what it must get when its gate opens, because time has passed.
     on_opening: Mapping[str, Marks] = field(default_factory=dict)
     #: The translated objects of which something cannot be changed in place.

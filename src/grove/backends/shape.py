@@ -167,8 +167,11 @@ class Progress:
 
 
 def progress(gang: PodGang, pods: Sequence[Pod]) -> Progress:
-    """The gang's progress by its pods alone: the one signal that can also go back."""
-    living = [pod for pod in pods if pod.active and pod.namespace == gang.namespace]
+    """The gang's progress by its pods alone: the one signal that can also go back.
+
+    A pod that succeeded on a node was placed and stays so.
+    """
+    living = [pod for pod in pods if pod.keeps_place and pod.namespace == gang.namespace]
     there = Counter(pod.labels.get(labels.POD_CLIQUE, "") for pod in living)
     bound = Counter(pod.labels.get(labels.POD_CLIQUE, "") for pod in living if pod.bound)
     podgroups = gang.spec.podgroups

@@ -15,7 +15,7 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import effective_revision
 from grove.api.topology import ClusterTopologyBinding
-from grove.backends.base import Editing, offers
+from grove.backends.base import Backend, Editing, offers
 from grove.controllers import events
 from grove.controllers.apply import (
     NO_BARRIER,
@@ -28,7 +28,7 @@ from grove.controllers.apply import (
     told_once,
 )
 from grove.controllers.dependencies import Dependencies
-from grove.controllers.members import pods_of
+from grove.controllers.members import PODS_BY_OWNER, pods_of
 from grove.controllers.memory.contests import FORGET_SECONDS, Contests
 from grove.controllers.memory.trials import AGAIN_SECONDS, Trials
 from grove.controllers.pacing import CREATING_SECONDS, MOVING_SECONDS
@@ -38,7 +38,7 @@ from grove.plan.children import Observed, Settled, edit_pending, plan_children, 
 from grove.plan.cliqueset_status import SetFacts, cliqueset_status, outdated, unattended
 from grove.plan.edits import decided_minima, impossible_edits, placed_gangs
 from grove.plan.hashing import generation_hash
-from grove.plan.moves import any_leaves, backend_of, held_back, moved
+from grove.plan.moves import any_leaves, backend_of, held_back, moved, placed_by
 from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome, soonest
 from grove.runtime.yielding import giving_way
@@ -191,8 +191,31 @@ class CliqueSetReconciler:
         if judgement.refused or judgement.backend is None:
             return seen
         wanted = judgement.backend.name
-        held = held_back(seen.gangs, self._pods_of, wanted)
+        held = {
+            **held_back(seen.gangs, self._pods_of, wanted),
+            **self._held_by_pods(seen, judgement.backend),
+        }
         return replace(seen, backend=wanted, held=held, external=self.deps.scheduling.external)
+
+    def _held_by_pods(self, seen: Observed, wanted: Backend) -> dict[str, str]:
+        """Gangs that were deleted or lost their backend's label while pods of another backend run.
+
+        Nothing but those pods tells which backend serves them.
+        """
+        pods: dict[str, list[Pod]] = {}
+        for clique in seen.cliques.values():
+            name = clique.labels.get(labels.POD_GANG, "")
+            gang = seen.gangs.get(name)
+            if name and (gang is None or not backend_of(gang)):
+                pods.setdefault(name, []).extend(self.deps.cache.store(Pod).index(PODS_BY_OWNER, clique.uid))
+        enabled = self.deps.scheduling.registry
+
+        def backend_for(scheduler_name: str) -> str:
+            found = wanted if wanted.matches(scheduler_name) else enabled.find(scheduler_name)
+            return found.name if found is not None else ""
+
+        found = {name: placed_by(members, backend_for) for name, members in pods.items()}
+        return {name: backend for name, backend in found.items() if backend not in ("", wanted.name)}
 
     async def plan(self, seen: Observed, judgement: Judgement) -> Batch:
         """The next changes to the set's children; none while it is refused: what runs goes on running."""

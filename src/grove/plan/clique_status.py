@@ -81,4 +81,4 @@ def _broken(pod: Pod) -> bool:
             return True
         if status.started and not status.ready:
             return True
-    return pod.finished
+    return pod.status.phase == "Failed"

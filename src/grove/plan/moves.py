@@ -6,6 +6,7 @@ it run, it stays with the scheduler that placed them, which also places the repl
 of them is left.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from grove.api import kinds, labels
@@ -45,6 +46,16 @@ def held_back(gangs: Mapping[str, PodGang], pods_of: PodsOf, wanted: str) -> dic
         for name, gang in gangs.items()
         if backend_of(gang) not in ("", wanted) and any(pod.active for pod in pods_of(gang))
     }
+
+
+def placed_by(pods: Iterable[Pod], backend_for: Callable[[str], str]) -> str:
+    """The backend whose pods are on nodes; empty when none are, or none of a backend that is known.
+
+    `backend_for` tells whose a schedulerName is. It is asked where a gang itself no longer says it.
+    """
+    names = (backend_for(pod.spec.scheduler_name) for pod in pods if pod.active and pod.bound)
+    found = Counter(name for name in names if name)
+    return min(found, key=lambda name: (-found[name], name), default="")
 
 
 def any_leaves(gangs: Iterable[PodGang], pods_of: PodsOf, wanted: str) -> bool:

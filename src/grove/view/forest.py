@@ -75,7 +75,7 @@ def _gang(gang: PodGang, index: Index) -> GangView:
         placement_score=gang.status.placement_score,
         minimum=gang.minimum,
         pod_count=len(pods),
-        placed=sum(pod.bound and pod.active for pod in pods),
+        placed=sum(pod.bound and pod.keeps_place for pod in pods),
         ready=sum(pod.ready and pod.active for pod in pods),
         objects=tuple(_object(each, index) for each in objects),
         cliques=tuple(_clique(clique, index) for clique in _natural(cliques)),

@@ -308,24 +308,28 @@ def test_pods_that_yunikorn_ended_with_the_present_start_are_told_from_others() 
     assert lifecycle([ended(WORKER, 0, "Evicted", ""), real(WORKER)]).keep == set()
 
 
-RESERVED: dict[str, tuple[Sequence[Pod], int]] = {
-    "no placeholder yet": (ALL, 0),
-    "places that are asked for are not held": ([*ALL, SHORT, place(LEADER, 0)], 0),
-    "two of three places": ([*ALL, *HELD, SHORT], 2),
-    "all places": ([*ALL, *HELD, place(WORKER, 1, node="b")], 3),
-    "a place that is given back is not held": ([*ALL, *HELD, place(WORKER, 1, node="b", deleted=True)], 2),
+RESERVED: dict[str, tuple[Sequence[Pod], tuple[int, int]]] = {
+    "no placeholder yet": (ALL, (0, 0)),
+    "places that are asked for are not held": ([*ALL, SHORT, place(LEADER, 0)], (0, 2)),
+    "two of three places": ([*ALL, *HELD, SHORT], (2, 1)),
+    "all places": ([*ALL, *HELD, place(WORKER, 1, node="b")], (3, 0)),
+    "a place that is given back is not held": (
+        [*ALL, *HELD, place(WORKER, 1, node="b", deleted=True)],
+        (2, 0),
+    ),
     "a place of a placeholder that ended is not held": (
         [*HELD, place(WORKER, 1, node="b", phase="Failed")],
-        2,
+        (2, 0),
     ),
     "places of an earlier start are not held for this one": (
         [place(LEADER, 0, node="a", application=SECOND), place(WORKER, 0, node="a", application=SECOND)],
-        0,
+        (0, 0),
     ),
-    "pods of the gang itself are no reserved places": (PLACED, 0),
+    "pods of the gang itself are no reserved places": (PLACED, (0, 0)),
 }
 
 
 @pytest.mark.parametrize(("pods", "want"), RESERVED.values(), ids=RESERVED)
-def test_reserved_places(pods: Sequence[Pod], want: int) -> None:
-    assert lifecycle(pods).reserved == want
+def test_reserved_places(pods: Sequence[Pod], want: tuple[int, int]) -> None:
+    found = lifecycle(pods)
+    assert (found.reserved, found.sought) == want

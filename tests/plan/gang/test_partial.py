@@ -18,10 +18,11 @@ from grove.testing import make
 AB, NOTHING = gang("a", "b"), PartialMemory()
 HALF = [pod("a", node="n1"), pod("b")]
 WAITING = [pod("a"), pod("b")]
-HELD = [*WAITING, placeholder("tg-0")]
+SOUGHT = [*WAITING, placeholder("tg-0", node=""), placeholder("tg-1", node="")]
+HELD = [*WAITING, placeholder("tg-0"), placeholder("tg-1", node="")]
 NO_GUARANTEE = Translated(Translation(losses=(Loss(Capability.GANG, Fidelity.NOT_EXPRESSIBLE),)))
 SINCE = 100.0
-ONE_BOUND, ONE_HELD = (1, PRESENT), (1, PRESENT)
+ONE_BOUND, ONE_HELD = (1, PRESENT), (1, 2, PRESENT)
 HOLDS_ON = "a part of the gang is on nodes"
 
 
@@ -33,6 +34,9 @@ def other(name: str, created: str, *pods: Pod) -> OtherGang:
 
 
 OLDER, YOUNGER = other("old-0", "2000-01-01T00:00:00Z"), other("new-0", "2100-01-01T00:00:00Z")
+RAN, DONE = gang("a", "b", Unhealthy="True"), pod("a", node="n1", phase="Succeeded")
+ONE_LOST = [pod("a", node="n1"), pod("c", gates=())]
+LOST_A_POD = other("old-0", "2000-01-01T00:00:00Z", *ONE_LOST)
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,25 @@ CASES = {
         passed=10,
         others=[other("old-0", "2000-01-01T00:00:00Z", *WAITING)],
     ),
+    "an older gang that ran and waits for a pod that it lost goes first": Case(
+        HELD, None, "ab", backend=RESERVING, memory=since(ONE_HELD), passed=10, others=[LOST_A_POD]
+    ),
+    "a younger one that lost a pod does not": Case(
+        HELD,
+        RESERVED_SECONDS,
+        backend=RESERVING,
+        memory=since(ONE_HELD),
+        passed=10,
+        others=[other("new-0", "2100-01-01T00:00:00Z", *ONE_LOST)],
+    ),
+    "an older one whose new pod no scheduler may place yet is no rival": Case(
+        HELD,
+        RESERVED_SECONDS,
+        backend=RESERVING,
+        memory=since(ONE_HELD),
+        passed=10,
+        others=[other("old-0", "2000-01-01T00:00:00Z", *HALF)],
+    ),
     "a more urgent gang goes first however young it is": Case(
         HELD,
         None,
@@ -111,20 +134,55 @@ CASES = {
                 "2100-01-01T00:00:00Z",
                 make.view(Pod, {**make.pod_manifest(ROLE, 0), "spec": {"priority": 9}}),
                 placeholder("tg-1"),
+                placeholder("tg-2", node=""),
             )
         ],
     ),
     "places for the whole minimum are no part": Case(
-        [*HELD, placeholder("tg-1")], None, backend=RESERVING, memory=since(ONE_HELD), passed=500
+        [*HELD, placeholder("tg-2")], None, backend=RESERVING, memory=since(ONE_HELD), passed=500
     ),
+    "a gang that waits for room for all of its places holds nothing": Case(
+        SOUGHT, None, backend=RESERVING, memory=since((0, 2, PRESENT), PRESENT), passed=500
+    ),
+    "of its places one is held and the other one gone": Case(
+        [*WAITING, placeholder("tg-0")],
+        None,
+        "ab",
+        backend=RESERVING,
+        memory=since((1, 1, PRESENT)),
+        passed=10,
+    ),
+    "one is looked for and the other one gone": Case(
+        [*WAITING, placeholder("tg-0", node="")],
+        None,
+        "ab",
+        backend=RESERVING,
+        memory=since((0, 1, PRESENT)),
+        passed=10,
+    ),
+    "while its scheduler makes the places it is given time": Case(
+        [*WAITING, placeholder("tg-0", node="")], RESERVED_SECONDS, backend=RESERVING
+    ),
+    "a gang that ran to its end and of which a pod is to run again gives the others up": Case(
+        [DONE, pod("c")], None, "a", about=RAN
+    ),
+    "also where its scheduler holds places": Case([DONE, pod("c")], None, "a", about=RAN, backend=RESERVING),
+    "pods that succeeded are not given up before there is one to run again": Case([DONE], None, about=RAN),
+    "nor while others run": Case(
+        [DONE, pod("b", node="n1"), pod("c")], None, about=gang("a", "b", "c", minimum=3, Unhealthy="True")
+    ),
+    "nor for a pod above the minimum": Case(
+        [DONE, pod("b", node="n1", phase="Succeeded"), pod("c")], None, about=RAN
+    ),
+    "nor before the gang was placed as a whole": Case([DONE, pod("b")], None),
     "places that were held and are gone are waited for": Case(
         WAITING, RESERVED_SECONDS, backend=RESERVING, memory=since(None, PRESENT)
     ),
     "and given up, whoever else there is": Case(
-        WAITING, None, "ab", backend=RESERVING, memory=since((0, PRESENT), PRESENT), passed=10
+        WAITING, None, "ab", backend=RESERVING, memory=since((0, 0, PRESENT), PRESENT), passed=10
     ),
     "places that were held for the start before do not count": Case(
-        WAITING, None, backend=RESERVING, memory=since((0, EARLIER), EARLIER), passed=10
+        WAITING, None, backend=RESERVING, memory=since((0, 0, EARLIER), EARLIER), passed=10
     ),
 }
 
@@ -172,6 +230,16 @@ def test_why_a_gang_gives_up_names_the_one_that_goes_first() -> None:
     )
     assert plan_partial(stuck).why == (
         "the scheduler holds 1 of 2 places for it and also a part for gang default/old-0, which goes first"
+    )
+
+
+def test_why_a_gang_gives_up_says_how_much_is_placed_of_one_that_lost_a_pod() -> None:
+    stuck = view(
+        gang("a", "b"), HELD, RESERVING, partial=since(ONE_HELD), monotonic=SINCE + 10, others=[LOST_A_POD]
+    )
+    assert plan_partial(stuck).why == (
+        "the scheduler holds 1 of 2 places for it while a pod of gang default/old-0 waits, which goes first: "
+        "1 of 2 pods placed"
     )
 
 

@@ -195,8 +195,8 @@ def test_a_defect_in_what_is_decided_about_pods_does_not_cost_the_objects_and_th
         def lifecycle(self, moment: Moment) -> Lifecycle:
             raise KeyError("held")
 
-    stuck = PartialMemory((1, PRESENT), 0.0)
-    held = Translated(lifecycle=Lifecycle(reserved=1))
+    stuck = PartialMemory((1, 2, PRESENT), 0.0)
+    held = Translated(lifecycle=Lifecycle(reserved=1, sought=1))
     about = seen(
         NEW,
         [A],

@@ -69,10 +69,12 @@ class PlainBackend:
 
 
 class ReservingBackend(PlainBackend):
-    """Holds as many places as there are pods without a role, as YuniKorn does."""
+    """Holds a place for each pod without a role that is on a node, and looks for one for each other."""
 
     def lifecycle(self, moment: Moment) -> Lifecycle:
-        return Lifecycle(reserved=sum(1 for pod in moment.pods if labels.POD_CLIQUE not in pod.labels))
+        places = [pod for pod in moment.pods if labels.POD_CLIQUE not in pod.labels]
+        held = sum(1 for pod in places if pod.bound)
+        return Lifecycle(reserved=held, sought=len(places) - held)
 
 
 PLAIN, RESERVING = PlainBackend(), ReservingBackend()
@@ -106,9 +108,9 @@ def pod(name: str, revision: str = PRESENT, **fields: Any) -> Pod:
     return make.pod(ROLE, 0, name=name, gang=gang(), uid=f"uid-{name}", annotations=marks, **fields)
 
 
-def placeholder(name: str) -> Pod:
+def placeholder(name: str, node: str = "n1") -> Pod:
     """What a scheduler makes to hold a place: a pod of the gang without a role."""
-    manifest = make.pod_manifest(ROLE, 0, gang=gang(), name=name, node="n1")
+    manifest = make.pod_manifest(ROLE, 0, gang=gang(), name=name, node=node)
     for key in (labels.POD_CLIQUE, labels.POD_INDEX):
         del manifest["metadata"]["labels"][key]
     return make.view(Pod, manifest)

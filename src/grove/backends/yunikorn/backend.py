@@ -98,10 +98,12 @@ class YuniKornBackend:
         gang, context = moment.gang, moment.context
         gated = [pod for pod in moment.pods if pod.spec.scheduling_gates]
         marks = {pod.name: renewed_marks(pod, gang, context, moment.now) for pod in gated}
+        held, sought = reading.places(gang, moment.pods, context)
         return Lifecycle(
             starts_once=True,
             keep=frozenset(pod.name for pod in moment.pods if reading.given_up(pod, gang, context)),
-            reserved=reading.reserved(gang, moment.pods, context),
+            reserved=held,
+            sought=sought,
             on_opening={name: each for name, each in marks.items() if each != Marks()},
         )
 

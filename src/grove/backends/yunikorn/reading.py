@@ -60,9 +60,14 @@ def given_up(pod: Pod, gang: PodGang, context: Context) -> bool:
     return ended and in_application(pod, gang, context)
 
 
-def reserved(gang: PodGang, pods: Sequence[Pod], context: Context) -> int:
-    """How many places YuniKorn holds for a gang that is not placed yet."""
-    return sum(1 for pod in _placeholders(gang, pods, context) if pod.bound and pod.active)
+def places(gang: PodGang, pods: Sequence[Pod], context: Context) -> tuple[int, int]:
+    """How many places YuniKorn holds for a gang that is not placed yet, and how many more it looks for.
+
+    It makes all placeholders of an application when that starts, and no others later.
+    """
+    active = [pod for pod in _placeholders(gang, pods, context) if pod.active]
+    held = sum(1 for pod in active if pod.bound)
+    return held, len(active) - held
 
 
 def _placeholders(gang: PodGang, pods: Sequence[Pod], context: Context) -> list[Pod]:

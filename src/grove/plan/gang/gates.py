@@ -40,7 +40,7 @@ def releasable(gang: PodGang, pods: Sequence[Pod], opening: Opening) -> list[Pod
     if not is_initialized(gang) or not opening.in_place:
         return []
     is_listed, above = listed(gang), above_minimum(gang)
-    members = [pod for pod in pods if is_listed(pod) and _stands(pod) and _belongs(pod, opening.revision)]
+    members = [pod for pod in pods if is_listed(pod) and pod.keeps_place and _belongs(pod, opening.revision)]
     if not opening.placed and not any(pod.bound for pod in members) and len(members) < reference_count(gang):
         return []
     return [
@@ -48,11 +48,6 @@ def releasable(gang: PodGang, pods: Sequence[Pod], opening: Opening) -> list[Pod
         for pod in members
         if pod.active and gates_of(pod, opening.gate) and not pod.bound and (opening.placed or not above(pod))
     ]
-
-
-def _stands(pod: Pod) -> bool:
-    """Whether a pod keeps its place: one that succeeded does, one that failed is replaced."""
-    return not pod.terminating and pod.status.phase != "Failed"
 
 
 def _belongs(pod: Pod, revision: str) -> bool:
@@ -83,7 +78,7 @@ def is_released(gang: PodGang, pods: Sequence[Pod], gate: str) -> bool:
     if not is_initialized(gang):
         return False
     is_listed, above = listed(gang), above_minimum(gang)
-    there = [pod for pod in pods if _stands(pod) and is_listed(pod)]
+    there = [pod for pod in pods if pod.keeps_place and is_listed(pod)]
     return len(there) >= reference_count(gang) and not any(
         pod.gated_by(gate) and not above(pod) for pod in there
     )

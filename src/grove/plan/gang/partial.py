@@ -9,17 +9,20 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import effective_revision
 from grove.backends.base import Backend, Capability, Context, Fidelity, Moment, lifecycle_of
-from grove.backends.shape import progress, was_placed
+from grove.backends.shape import Progress, progress, was_placed
 from grove.plan.gang.foreign import is_foreign
+from grove.plan.gang.restart import says_placed
 from grove.plan.gang.state import GangState, OtherGang, PartialMemory, Wait, highest_priority
+from grove.words import counted
 
 #: A part of a gang is on nodes, which takes at most moments when a scheduler binds pod after pod.
 PARTIAL_SECONDS: Final = 30.0
-#: A scheduler holds places for a part of a gang while it does the same for an older one.
+#: A scheduler holds places for a part of a gang while an older one has a part of what it needs.
 RESERVED_SECONDS: Final = 10.0
 
 NOTHING: Final = PartialMemory()
@@ -41,6 +44,8 @@ def plan_partial(view: GangState) -> PartialPlan:
     if is_foreign(view.gang) or backend is None or was_placed(view.gang, view.context):
         return PartialPlan()
     found = progress(view.gang, view.members)
+    if (completed := _completed(view, found)) is not None:
+        return completed
     living = [pod for pod in view.members if pod.active]
     bound = [pod for pod in living if pod.bound]
     guaranteed = not any(
@@ -57,27 +62,43 @@ def plan_partial(view: GangState) -> PartialPlan:
     return _reserved(view, backend, held, living)
 
 
+def _completed(view: GangState, found: Progress) -> PartialPlan | None:
+    """What a gang gives up that ran to its end and of which a pod is to run again.
+
+    Schedulers do not count pods that succeeded: the one that takes the place of a deleted one would wait for
+    its gang for ever. So the gang runs again as a whole.
+    """
+    done = [pod for pod in view.members if pod.succeeded]
+    again = any(pod.active for pod in view.members)
+    if not done or not again or view.running or found.complete or not says_placed(view.gang):
+        return None
+    pods = counted(len(done), "other pod of the gang has", "other pods of the gang have")
+    return PartialPlan(give_up=tuple(done), why=f"a pod is to run again that had completed, and {pods}")
+
+
 def _reserved(view: GangState, backend: Backend, held: int, living: Sequence[Pod]) -> PartialPlan:
-    """The same for a gang of which no pod is on a node yet, but for which places are held."""
+    """The same for a gang of which no pod is on a node yet, but for which places are held or looked for."""
     gang, revision = view.gang, view.context.revision
-    if not held and view.partial.reserved_for != revision:
+    known = held + view.translated.lifecycle.sought
+    if held:
+        view = replace(view, partial=replace(view.partial, reserved_for=revision))
+    if not known and view.partial.reserved_for != revision:
         return PartialPlan(_moving(view))
-    view = replace(view, partial=replace(view.partial, reserved_for=revision))
-    if held >= gang.minimum:
+    if held >= gang.minimum or (not held and known >= gang.minimum):
         return PartialPlan(_moving(view))
-    memory, left = _unchanged(view, (held, revision), RESERVED_SECONDS)
-    if not held:
-        return _decided(memory, left, living, "the places that the scheduler held for it are gone")
+    memory, left = _unchanged(view, (held, known, revision), RESERVED_SECONDS)
+    if known < gang.minimum:
+        places = f"of the {gang.minimum} places that the scheduler made for it"
+        gone = counted(gang.minimum - known, f"{places} is gone", f"{places} are gone")
+        return _decided(memory, left, living, gone)
     if left > 0:
         return _decided(memory, left, living)
     senior = _senior(view, backend)
     if senior is None:
         return _decided(memory, RESERVED_SECONDS, living)
-    why = (
-        f"the scheduler holds {held} of {gang.minimum} places for it and also a part for gang {senior.key}, "
-        "which goes first"
+    return _decided(
+        memory, left, living, f"the scheduler holds {held} of {gang.minimum} places for it {senior}"
     )
-    return _decided(memory, left, living, why)
 
 
 def _decided(memory: PartialMemory, left: float, pods: Sequence[Pod], why: str = "") -> PartialPlan:
@@ -100,13 +121,27 @@ def _unchanged(view: GangState, holding: Hashable, seconds: float) -> tuple[Part
     return PartialMemory(holding, since, before.reserved_for), left if left > 0.001 else 0.0
 
 
-def _senior(view: GangState, backend: Backend) -> PodGang | None:
-    """An older or more urgent gang for which places are held that are not enough."""
+def _senior(view: GangState, backend: Backend) -> str | None:
+    """Which older or more urgent gang goes first, because it has a part of what it needs; None for none."""
     ours = _rank(view.gang, view.members)
     for other in view.others:
-        if _holds_a_part(other, backend, view) and _rank(other.gang, other.pods) < ours:
-            return other.gang
+        if _rank(other.gang, other.pods) >= ours:
+            continue
+        if _holds_a_part(other, backend, view):
+            return f"and also a part for gang {other.gang.key}, which goes first"
+        if (sentence := _lacks_pods(other)) is not None:
+            return f"while a pod of gang {other.gang.key} waits, which goes first: {sentence}"
     return None
+
+
+def _lacks_pods(other: OtherGang) -> str | None:
+    """How much is placed of a gang that is on nodes, below its minimum, and has a pod to be placed.
+
+    A scheduler that holds places for new gangs places such a pod by itself and holds nothing for it.
+    """
+    found = progress(other.gang, [pod for pod in other.pods if labels.POD_CLIQUE in pod.labels])
+    waits = any(not pod.spec.scheduling_gates for pod in found.pending)
+    return found.sentence if found.placed and waits else None
 
 
 def _holds_a_part(other: OtherGang, backend: Backend, view: GangState) -> bool:

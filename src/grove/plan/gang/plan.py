@@ -106,6 +106,7 @@ def _with_pods(view: GangState, plan: GangPlan) -> GangPlan:
     opens = plan.restart is None and plan.steps_back is None and plan.objects.failure is None
     try:
         partial = plan_partial(view)
+        opens = opens and not partial.give_up
         gates = tuple(plan_gates(view, gang, plan.objects)) if opens else ()
     except Exception as defect:
         name = view.backend.name if view.backend is not None else ""

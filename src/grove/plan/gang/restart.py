@@ -48,11 +48,11 @@ def restart_of(
         # Its pods are not ours to make anew.
         return None
     members = [pod for pod in pods if labels.POD_CLIQUE in pod.labels]
-    standing = [pod for pod in members if _stands(pod)]
+    standing = [pod for pod in members if pod.keeps_place]
     if not reference_count(gang) or any(pod.bound for pod in standing):
         return None
     used = any(pod.bound and revision_of(pod) == context.revision for pod in members)
-    if used or _was_placed(gang):
+    if used or says_placed(gang):
         return Restart(0.0, "all of its placed pods are gone")
     if leaving:
         verb = "is" if len(leaving) == 1 else "are"
@@ -85,7 +85,7 @@ def started_anew(gang: PodGang) -> Patch:
 def kept(pods: Sequence[Pod], members: Sequence[Pod], lifecycle: Lifecycle) -> Collection[str]:
     """The pods of a clique that the scheduler ended; they say why, and stay until the next start."""
     ended = {pod.name for pod in pods} & lifecycle.keep
-    if ended and any(pod.bound and _stands(pod) for pod in members if labels.POD_CLIQUE in pod.labels):
+    if ended and any(pod.bound and pod.keeps_place for pod in members if labels.POD_CLIQUE in pod.labels):
         # The gang runs and is not started anew; what failed is replaced like any other pod.
         return ()
     return ended
@@ -100,12 +100,7 @@ def bound_by_podgroup(pods: Sequence[Pod]) -> Mapping[str, int]:
     )
 
 
-def _stands(pod: Pod) -> bool:
-    """Whether a pod keeps its place: one that succeeded does, one that failed is replaced."""
-    return not pod.terminating and pod.status.phase != "Failed"
-
-
-def _was_placed(gang: PodGang) -> bool:
+def says_placed(gang: PodGang) -> bool:
     """Whether the gang says of its present start that it was placed."""
     told, now = (conditions.SCHEDULED, conditions.UNHEALTHY), gang.metadata.generation
     return any(

@@ -1,12 +1,13 @@
 """What a gang says about itself: its phase, whether it is placed and ready, and if not, why not. Pure."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from grove.api import conditions, labels
-from grove.api.gang import PENDING, RUNNING, STARTING, PodGang
+from grove.api.gang import PENDING, RUNNING, STARTING, SUCCEEDED, PodGang
 from grove.api.pod import Pod
 from grove.meta import Condition, Manifest, find_condition
 from grove.plan.conditions import merged
@@ -62,6 +63,7 @@ def desired_gang_status(gang: PodGang, facts: GangFacts, *, now: datetime) -> Ma
     phase = PENDING
     if facts.scheduled:
         phase = RUNNING if ready.is_true else STARTING
+        phase = SUCCEEDED if ready.reason == conditions.PODS_SUCCEEDED else phase
     return {
         "phase": phase,
         "message": _dominant(updates),
@@ -80,17 +82,25 @@ def _dominant(updates: Sequence[Condition]) -> str:
     return trouble.message if trouble is not None else said[conditions.SCHEDULED].message
 
 
-def counts(pods: Sequence[Pod]) -> tuple[dict[str, int], dict[str, int]]:
-    """How many pods of each clique are placed, and how many are ready."""
-    placed: dict[str, int] = {}
-    ready: dict[str, int] = {}
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many pods of each clique are placed, and how many of these are ready or have succeeded."""
+
+    placed: Counter[str]
+    ready: Counter[str]
+    succeeded: Counter[str]
+
+
+def counts(pods: Sequence[Pod]) -> Counts:
+    """Count pods by clique. One that succeeded is placed: it has done its work and keeps its place."""
+    found = Counts(Counter(), Counter(), Counter())
     for pod in pods:
         clique = pod.labels.get(labels.POD_CLIQUE, "")
-        if pod.active and pod.bound:
-            placed[clique] = placed.get(clique, 0) + 1
-            if pod.ready:
-                ready[clique] = ready.get(clique, 0) + 1
-    return placed, ready
+        if pod.keeps_place and pod.bound:
+            found.placed[clique] += 1
+            found.succeeded[clique] += pod.succeeded
+            found.ready[clique] += pod.active and pod.ready
+    return found
 
 
 def _initialized(gang: PodGang, facts: GangFacts) -> Condition:
@@ -133,22 +143,24 @@ def _scheduled(facts: GangFacts) -> Condition:
 
 
 def _ready(gang: PodGang, facts: GangFacts) -> Condition:
-    _, ready = counts(facts.pods)
+    found = counts(facts.pods)
+    ready, done = found.ready, found.succeeded
     lacking = [
-        f"{group.name}: {ready.get(group.name, 0)} of {group.min_replicas} pods are ready"
+        f"{group.name}: {ready[group.name]} of {group.min_replicas} pods are ready"
+        + (f", {done[group.name]} succeeded" if done[group.name] else "")
         for group in gang.spec.podgroups
-        if ready.get(group.name, 0) < group.min_replicas
+        if ready[group.name] + done[group.name] < group.min_replicas
     ]
-    if not lacking:
-        return Condition(
-            type=conditions.READY,
-            status="True",
-            reason=conditions.ALL_PODS_READY,
-            message=f"{counted(sum(ready.values()), 'pod is', 'pods are')} ready",
-        )
-    return Condition(
-        type=conditions.READY, status="False", reason=conditions.PODS_NOT_READY, message="; ".join(lacking)
-    )
+    if lacking:
+        status, reason, message = "False", conditions.PODS_NOT_READY, "; ".join(lacking)
+    elif done.total() and not any(pod.active for pod in facts.pods):
+        status, reason = "False", conditions.PODS_SUCCEEDED
+        message = f"{done.total()} of {counted(found.placed.total(), 'pod')} succeeded"
+    else:
+        status, reason = "True", conditions.ALL_PODS_READY
+        message = f"{counted(ready.total(), 'pod is', 'pods are')} ready"
+        message += f", {done.total()} succeeded" if done.total() else ""
+    return Condition(type=conditions.READY, status=status, reason=reason, message=message)
 
 
 def _unhealthy(gang: PodGang, facts: GangFacts) -> list[Condition]:
@@ -163,11 +175,11 @@ def _unhealthy(gang: PodGang, facts: GangFacts) -> list[Condition]:
     if any(facts.wanted.get(group.name, 0) < group.min_replicas for group in gang.spec.podgroups):
         # Scaled down on purpose: nothing was lost.
         return []
-    placed, _ = counts(facts.pods)
+    placed = counts(facts.pods).placed
     lost = [
-        f"{group.name}: {placed.get(group.name, 0)} of {group.min_replicas} pods are placed"
+        f"{group.name}: {placed[group.name]} of {group.min_replicas} pods are placed"
         for group in gang.spec.podgroups
-        if placed.get(group.name, 0) < group.min_replicas
+        if placed[group.name] < group.min_replicas
     ]
     return [
         Condition(
