@@ -5,9 +5,9 @@ from typing import Final
 
 import pytest
 from tests.scenarios.disturbing import Disturbance, Scene, play
-from tests.scenarios.stories import STAGES, Stage
+from tests.scenarios.stories import STAGES, Stage, key
 
-from grove.api import labels
+from grove.api import kinds, labels
 from grove.testing.world import World, run_world
 
 BACKENDS: Final = ("1.36", "1.37", "kai", "koordinator", "volcano", "yunikorn")
@@ -20,7 +20,15 @@ async def delete_objects_without_our_label(scene: Scene) -> None:
         await scene.delete(resource, name)
 
 
-ATTACKS: Final = (Disturbance("objects deleted, label lost", "running", delete_objects_without_our_label),)
+async def delete_the_gang_in_the_foreground(scene: Scene) -> None:
+    """`kubectl delete podgang --cascade=foreground`: its PodGroup is held by the pods that run."""
+    await scene.world.user.delete(kinds.GANGS, key("train-0"), propagation="Foreground")
+
+
+ATTACKS: Final = (
+    Disturbance("objects deleted, label lost", "running", delete_objects_without_our_label),
+    Disturbance("gang deleted in the foreground", "running", delete_the_gang_in_the_foreground),
+)
 
 
 @pytest.mark.parametrize("stage", [STAGES[name] for name in BACKENDS], ids=BACKENDS)
