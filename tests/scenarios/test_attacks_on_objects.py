@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 from tests.scenarios.disturbing import Disturbance, Scene, play
-from tests.scenarios.stories import STAGES, Stage, key
+from tests.scenarios.stories import STAGES, Stage, condition_of, gpu_role, key, pass_time, until_running
 
 from grove.api import kinds, labels
 from grove.testing.world import World, run_world
@@ -42,3 +42,34 @@ def test_a_set_whose_objects_somebody_attacked_ends_right(attack: Disturbance, s
     run_world(story, replace(stage.options, nodes=6))
     if wrong:
         pytest.fail("\n".join(wrong), pytrace=False)
+
+
+def test_a_gang_that_a_finalizer_keeps_says_how_many_pods_it_has_and_the_way_out() -> None:
+    async def story(world: World) -> None:
+        await world.apply(STAGES["1.36"].cliqueset(cliques=[gpu_role("worker", 3, 4)]))
+        await until_running(world, "train-0")
+        await world.user.merge_patch(
+            kinds.GANGS, key("train-0"), {"metadata": {"finalizers": ["example.com/hold"]}}
+        )
+        await world.user.delete(kinds.GANGS, key("train-0"))
+        await pass_time(5)
+        lost = (await world.pods())[0]["metadata"]["name"]
+        await world.user.delete(kinds.PODS, key(lost))
+        await pass_time(30)
+        assert len(await world.pods()) == 2
+        scheduled, unhealthy = [await world.condition("train-0", each) for each in ("Scheduled", "Unhealthy")]
+        assert (scheduled["status"], scheduled["reason"]) == ("False", "BeingDeleted")
+        assert "2 of 3 pods are placed" in unhealthy["message"]
+        gang = await world.get(kinds.GANGS, "train-0")
+        assert gang is not None
+        assert gang["status"]["phase"] != "Running"
+        told = condition_of(gang, "Degraded")
+        assert (told["status"], told["reason"]) == ("True", "BeingDeleted")
+        assert "example.com/hold" in told["message"]
+        of_set = condition_of(await world.get(kinds.CLIQUESETS, "train"), "Degraded")
+        assert "gang train-0: the gang is being deleted" in of_set["message"]
+        await world.user.merge_patch(kinds.GANGS, key("train-0"), {"metadata": {"finalizers": None}})
+        await until_running(world, "train-0")
+        assert len(await world.pods()) == 3
+
+    run_world(story)
