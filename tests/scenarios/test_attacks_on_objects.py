@@ -25,7 +25,16 @@ async def delete_the_gang_in_the_foreground(scene: Scene) -> None:
     await scene.world.user.delete(kinds.GANGS, key("train-0"), propagation="Foreground")
 
 
+async def start_anew_while_a_role_sleeps(scene: Scene) -> None:
+    await scene.world.scale("train-0-leader", 0, kinds.CLIQUES)
+    await pass_time(12)
+    await scene.remove(await scene.pods())
+    await pass_time(20)
+    await scene.world.scale("train-0-leader", 1, kinds.CLIQUES)
+
+
 ATTACKS: Final = (
+    Disturbance("gang started anew while a role sleeps", "running", start_anew_while_a_role_sleeps),
     Disturbance("objects deleted, label lost", "running", delete_objects_without_our_label),
     Disturbance("gang deleted in the foreground", "running", delete_the_gang_in_the_foreground),
 )
