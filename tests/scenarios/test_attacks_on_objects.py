@@ -4,8 +4,17 @@ from dataclasses import replace
 from typing import Final
 
 import pytest
-from tests.scenarios.disturbing import Disturbance, Scene, play
-from tests.scenarios.stories import STAGES, Stage, condition_of, gpu_role, key, pass_time, until_running
+from tests.scenarios.disturbing import Disturbance, Scene, begin, play, until_right
+from tests.scenarios.stories import (
+    STAGES,
+    Stage,
+    condition_of,
+    gpu_role,
+    key,
+    pass_time,
+    uid_of,
+    until_running,
+)
 
 from grove.api import kinds, labels
 from grove.testing.world import World, run_world
@@ -82,3 +91,27 @@ def test_a_gang_that_a_finalizer_keeps_says_how_many_pods_it_has_and_the_way_out
         assert len(await world.pods()) == 3
 
     run_world(story)
+
+
+#: The set is brought to this moment; what is done then is told by the story.
+RUNNING: Final = Disturbance("none", "running", delete_objects_without_our_label)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_pods_that_lost_their_labels_while_no_operator_ran_are_still_the_gangs(name: str) -> None:
+    stage = STAGES[name]
+
+    async def story(world: World) -> None:
+        scene = await begin(world, stage, RUNNING, 0.0)
+        before = {uid_of(pod) for pod in await scene.pods()}
+        await world.kill_operator()
+        for pod in await world.pods():
+            bare = {"metadata": {"labels": dict.fromkeys(pod["metadata"]["labels"])}}
+            await world.user.merge_patch(kinds.PODS, key(pod["metadata"]["name"]), bare)
+        await world.start_operator()
+        await until_right(scene, "after the operator came back", seconds=60)
+        assert {uid_of(pod) for pod in await scene.pods()} == before, "pods that ran were replaced"
+        await scene.remove((await scene.pods("worker"))[:1])
+        await until_right(scene, "after a worker was lost")
+
+    run_world(story, replace(stage.options, nodes=6))
