@@ -11,6 +11,7 @@
     │   └── NotEnabled             the gang's backend is not enabled in this operator
     ├── OwnershipConflict          another controller insists on a field of an object that we apply
     ├── PodLimitReached            a clique was scaled beyond the number of pods that one set may have
+    ├── BeingDeleted               a gang is being deleted and somebody's finalizer keeps it
     ├── Deposed                    another process leads, or soon may: the write was not sent, or given up
     └── ApiError                   the API server said no; carries its Status
         ├── BadRequest (400)  Unauthorized (401)  Forbidden (403)  NotFound (404)
@@ -102,6 +103,12 @@ class PodLimitReached(GroveError):
     """A clique was scaled beyond the number of pods that one set may have."""
 
     code = "ERR_POD_LIMIT"
+
+
+class BeingDeleted(GroveError):
+    """A gang is being deleted and somebody's finalizer keeps it: nothing is done for it until it is gone."""
+
+    code = "ERR_BEING_DELETED"
 
 
 class BackendFailed(GroveError):

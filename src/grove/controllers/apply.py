@@ -231,11 +231,11 @@ class Applier:
             _refuse_unowned(change, there)
             return await self._relabel(change, there)
 
-    async def _relabel(self, change: Create, there: Object) -> Written | Object:
+    async def _relabel(self, change: Create | Apply, there: Object) -> Written | Object:
         """Ours, and yet the cache did not show it: made a moment ago, or lost a label that we find it by."""
-        marks = change.manifest["metadata"].get("labels") or {}
-        if marks.items() <= there.labels.items():
+        if not _lacks_labels(change, there):
             return there
+        marks = change.manifest["metadata"]["labels"]
         version = there.metadata.resource_version
         patch = {"metadata": {"labels": marks, "resourceVersion": version}}
         return await self._client.merge_patch(change.resource, there.key, patch)
@@ -286,6 +286,10 @@ class Applier:
             there = await self._client.get(change.resource, key, type=Object)
         except NotFound:
             raise Conflict(f"{change.resource.kind} {key} was there and is gone") from None
+        if _owned_alike(change, there) and there.terminating and _lacks_labels(change, there):
+            # The cache, which selects by label, shows it again and with it that it is being deleted.
+            await self._relabel(change, there)
+            raise Conflict(f"{change.resource.kind} {key} had lost its labels; look again")
         _refuse_unowned(change, there)
         return replace(change, uid=there.uid, resource_version=there.metadata.resource_version)
 
@@ -308,14 +312,24 @@ class Applier:
 
 def _refuse_unowned(change: Create | Apply, there: Object) -> None:
     """An object that is not ours, or that goes, is never taken over, whoever wrote it."""
-    ours = {reference["uid"] for reference in change.manifest["metadata"].get("ownerReferences", ())}
-    if there.owner is not None and there.owner.uid in ours and not there.terminating:
+    if _owned_alike(change, there) and not there.terminating:
         return
     holder = f"{there.owner.kind} {there.owner.name}" if there.owner else "no controller"
     state = "is still being deleted" if there.terminating else f"belongs to {holder}"
     raise NameTaken(
         f"{change.resource.kind} {there.key} exists already and {state}; ours waits until that one is gone"
     )
+
+
+def _owned_alike(change: Create | Apply, there: Object) -> bool:
+    """Whether an object has the owner that ours would have; its labels say nothing about that."""
+    ours = {reference["uid"] for reference in change.manifest["metadata"].get("ownerReferences", ())}
+    return there.owner is not None and there.owner.uid in ours
+
+
+def _lacks_labels(change: Create | Apply, there: Object) -> bool:
+    marks = change.manifest["metadata"].get("labels") or {}
+    return not marks.items() <= there.labels.items()
 
 
 def _key_of(change: Change) -> Key:

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from grove.api import conditions, kinds, labels
+from grove.api import conditions, kinds, labels, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.api.revision import effective_revision
+from grove.api.revision import effective_revision, revision_of
 from grove.backends.base import Backend, Context, Moment, lifecycle_of
 from grove.controllers import events
 from grove.controllers.apply import (
@@ -31,7 +31,7 @@ from grove.plan.clique_status import desired_clique_status
 from grove.plan.conditions import timestamp
 from grove.plan.gang.restart import bound_by_podgroup, kept
 from grove.plan.moves import backend_of, leaves, stranded
-from grove.plan.pods import desired_pod, mislabelled, outdated, plan_pods
+from grove.plan.pods import NewPod, desired_pod, mislabelled, outdated, plan_pods
 from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome
 
@@ -72,9 +72,13 @@ class CliqueReconciler:
         seen = self.observe(key)
         if seen is None:
             return DONE
-        if lost := await self.deps.vanished.found(seen.clique.uid):
+        if lost := await self.deps.vanished.found(seen.clique, seen.pods):
             seen = replace(seen, pods=[*seen.pods, *lost])
         try:
+            if relabelled := _relabelled(seen, lost):
+                # Nothing is decided before the cache shows them, to the gang too; that wakes the clique.
+                (await self.deps.applier.apply(relabelled, barrier=self.barrier, key=key)).raise_failure()
+                return DONE
             changes = await self.plan(seen)
         except BackendFailed as failure:
             await self.report(seen, Applied(failures=[(Create(kinds.PODS, {}), failure)]))
@@ -208,6 +212,35 @@ class CliqueReconciler:
         if applied.refusals:
             self.deps.recorder.send(events.pods_failed(clique, failures_text(applied.refusals)))
         return reported.outcome
+
+
+def _relabelled(seen: Seen, lost: Sequence[Pod]) -> list[Change]:
+    """Gives the labels back that pods lost of which the cache does not know: ours and their scheduler's."""
+    if seen.clique.terminating:
+        return []
+    return [
+        Patch(
+            kinds.PODS,
+            pod.key,
+            {"metadata": {"labels": {**_first_labels(seen, pod), **marks}, "uid": pod.uid}},
+        )
+        for pod, marks in mislabelled(seen.clique, lost)
+    ]
+
+
+def _first_labels(seen: Seen, pod: Pod) -> dict[str, str]:
+    """The labels that a pod was created with and lacks now; which template it is of is not known any more."""
+    index = names.hostname_index(seen.clique.name, pod.spec.hostname)
+    if seen.gang is None or seen.backend is None or index is None:
+        return {}
+    revision = revision_of(pod) or seen.context.revision
+    made = desired_pod(seen.clique, NewPod(index, pod.name), revision)
+    prepared = _prepared(seen.backend, made, seen.gang, replace(seen.context, revision=revision))
+    return {
+        name: value
+        for name, value in prepared["metadata"]["labels"].items()
+        if name not in pod.labels and name != labels.POD_TEMPLATE_HASH
+    }
 
 
 def _is_expected(clique: PodClique, gang: PodGang) -> bool:

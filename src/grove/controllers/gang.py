@@ -22,10 +22,12 @@ from grove.controllers.pacing import STEPPED_BACK_SECONDS
 from grove.errors import BackendFailed, GroveError, Terminal, Waiting
 from grove.meta import Key
 from grove.plan.changes import Change, Patch
+from grove.plan.gang.foreign import is_foreign
 from grove.plan.gang.plan import GangPlan, plan_gang
 from grove.plan.gang.reading import Problems
 from grove.plan.gang.references import as_written
 from grove.plan.gang.state import GangState
+from grove.plan.gang.words import being_deleted
 from grove.runtime.outcome import DONE, After, Outcome, soonest
 
 log = logging.getLogger(__name__)
@@ -54,6 +56,8 @@ class GangReconciler:
         view = await self.observe(key)
         if view is None:
             return DONE
+        if view.gang.terminating:
+            return await self.report_leaving(view)
         plan = plan_gang(view)
         if plan.adopt is not None:
             await self.write(view, [plan.adopt])
@@ -72,7 +76,10 @@ class GangReconciler:
     async def observe(self, key: Key) -> GangState | None:
         """The gang with everything that decides about it; None where there is nothing to do."""
         gang, scheduling = self.deps.cache.store(PodGang).get(key), self.deps.scheduling
-        if gang is None or gang.terminating or (scheduling.only and not scheduling.acts_on(gang)):
+        if gang is None or (scheduling.only and not scheduling.acts_on(gang)):
+            self.forget(key, gang)
+            return None
+        if gang.terminating and (is_foreign(gang) or not scheduling.acts_on(gang)):
             self.forget(key, gang)
             return None
         return await self.observer.view(gang)
@@ -150,6 +157,23 @@ class GangReconciler:
             repairs=plan.objects.repairs,
             barrier=self.barrier,
         )
+
+    async def report_leaving(self, view: GangState) -> Outcome:
+        """Say how a gang stands that is being deleted and somebody keeps; nothing else is done for it."""
+        cliqueset = view.context.cliqueset
+        if cliqueset is None or cliqueset.terminating:
+            # It goes with its set, and nobody waits for a successor.
+            self.forget(view.gang.key, view.gang)
+            return DONE
+        reported = await self.reporter.report(
+            view,
+            Problems(being_deleted(view.gang)),
+            gang=view.gang,
+            listed=False,
+            repairs=(),
+            barrier=self.barrier,
+        )
+        return reported.outcome
 
     async def serve_pods_only(self, view: GangState, plan: GangPlan) -> Outcome:
         """The gates and pods of a gang whose objects and status another process writes."""

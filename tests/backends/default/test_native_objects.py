@@ -39,7 +39,7 @@ PER_PODGROUP = make.gang("g", [make.podgroup("a", 2, required=RACK), make.podgro
 OF_SET = make.gang("train-0", {"train-0-worker": 2}, uid="u1", cliqueset="train")
 
 
-def meta(name: str) -> Manifest:
+def meta(name: str, *, blocks: bool = True) -> Manifest:
     return {
         "name": name,
         "namespace": "default",
@@ -51,7 +51,7 @@ def meta(name: str) -> Manifest:
                 "name": "g",
                 "uid": "u1",
                 "controller": True,
-                "blockOwnerDeletion": True,
+                "blockOwnerDeletion": blocks,
             }
         ],
     }
@@ -74,7 +74,8 @@ def podgroup(version: str, name: str, minimum: int, **spec: object) -> Manifest:
     return {
         "apiVersion": f"scheduling.k8s.io/{version}",
         "kind": "PodGroup",
-        "metadata": meta(name),
+        # Kubernetes keeps it while pods of it run: a gang that goes does not wait for it.
+        "metadata": meta(name, blocks=False),
         "spec": {"schedulingPolicy": policy, **spec},
     }
 

@@ -1,18 +1,21 @@
 """Pods that left the cache without being deleted: which are asked about, and which still exist."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 from tests.controllers.stores import cache
 from tests.controllers.test_members import clique, pod
 
-from grove.api.clique import PodClique
+from grove.api.clique import PodClique, PodCliqueStatus
 from grove.api.pod import Pod
 from grove.controllers.memory.vanished import Vanished
 from grove.errors import NotFound
 from grove.kube.client import Client
-from grove.meta import Key, Resource
+from grove.kube.reading import Listing
+from grove.meta import Key, Object, Resource
 from grove.testing import make
 
 
@@ -22,6 +25,13 @@ class Server:
     def __init__(self, *pods: Pod) -> None:
         self.pods = {each.key: each for each in pods}
         self.asked = 0
+        self.listed: list[tuple[str, str]] = []
+
+    async def pages(
+        self, resource: Resource, *, type: type[Object], namespace: str, labels: str
+    ) -> AsyncIterator[Listing[Object]]:
+        self.listed.append((namespace, labels))
+        yield Listing([each for each in self.pods.values() if not each.labels], "1", "", None)
 
     async def get(self, resource: Resource, key: Key, *, type: type[Pod]) -> Pod:
         self.asked += 1
@@ -61,7 +71,7 @@ def test_pods_that_the_cache_no_longer_shows(
     vanished = Vanished(cast(Client, server), cache(clique()))
     for old, new in heard:
         vanished.saw(old, new)
-    assert [each.name for each in asyncio.run(vanished.found("uid-clique"))] == want
+    assert [each.name for each in asyncio.run(vanished.found(clique(), ()))] == want
     assert server.asked == asked
 
 
@@ -69,8 +79,8 @@ def test_each_is_asked_about_once() -> None:
     server = Server(A)
     vanished = Vanished(cast(Client, server), cache(clique()))
     vanished.saw(A, None)
-    asyncio.run(vanished.found("uid-clique"))
-    assert asyncio.run(vanished.found("uid-clique")) == []
+    asyncio.run(vanished.found(clique(), ()))
+    assert asyncio.run(vanished.found(clique(), ())) == []
     assert server.asked == 1
 
 
@@ -79,5 +89,36 @@ def test_pods_that_go_with_their_clique_are_not_asked_about(owners: list[PodCliq
     server = Server(A)
     vanished = Vanished(cast(Client, server), cache(*owners))
     vanished.saw(A, None)
-    assert asyncio.run(vanished.found("uid-clique")) == []
+    assert asyncio.run(vanished.found(clique(), ())) == []
     assert server.asked == 0
+
+
+def bare(name: str, owner: str = "uid-clique") -> Pod:
+    """A pod without any label."""
+    found = pod(name, owner)
+    return replace(found, metadata=replace(found.metadata, labels={}))
+
+
+def saying(replicas: int) -> PodClique:
+    """A clique that says that it has so many pods."""
+    return replace(clique(), status=PodCliqueStatus(replicas=replicas))
+
+
+def test_pods_that_lost_their_label_before_anybody_looked_are_listed_once_in_a_namespace() -> None:
+    server = Server(bare("a"), bare("b", "uid-other"), bare("c", ""))
+    vanished = Vanished(cast(Client, server), cache(clique()))
+
+    async def story() -> None:
+        assert [each.name for each in await vanished.found(saying(2), [B])] == ["a"]
+        assert await vanished.found(saying(2), [B]) == []
+
+    asyncio.run(story())
+    assert server.listed == [("default", "!grove.io/podgang")]
+
+
+def test_nothing_is_listed_for_a_clique_that_says_no_more_than_the_cache_shows() -> None:
+    server = Server(bare("a"))
+    vanished = Vanished(cast(Client, server), cache(clique()))
+    assert asyncio.run(vanished.found(saying(1), [B])) == []
+    assert asyncio.run(vanished.found(saying(0), [])) == []
+    assert server.listed == []

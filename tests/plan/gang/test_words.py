@@ -6,6 +6,7 @@ from grove.api.clique import PodClique
 from grove.backends.base import Capability, Fidelity, Loss, Reading, Verdict
 from grove.errors import (
     BackendFailed,
+    BeingDeleted,
     Conflict,
     GroveError,
     NotEnabled,
@@ -34,6 +35,11 @@ FAILURES: dict[str, tuple[GroveError, str, list[tuple[str, str]]]] = {
         NotEnabled("x"),
         "BackendNotEnabled",
         [("Degraded", "BackendNotEnabled")],
+    ),
+    "a finalizer keeps a gang that is being deleted": (
+        BeingDeleted("x"),
+        "BeingDeleted",
+        [("Degraded", "BeingDeleted")],
     ),
     "something is missing in the cluster": (
         Waiting("x"),

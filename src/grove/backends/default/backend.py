@@ -98,7 +98,12 @@ class DefaultBackend:
         return generations.probes(context.cluster)
 
     def lifecycle(self, moment: Moment) -> Lifecycle:
-        return Lifecycle(fixed={object_name(each): _fixed(each) for each in moment.translated})
+        there = {object_name(each): each for each in moment.objects}
+        return Lifecycle(
+            fixed={
+                object_name(each): _fixed(each, there.get(object_name(each))) for each in moment.translated
+            }
+        )
 
     def validate(self, cliqueset: PodCliqueSet, context: Context) -> Sequence[FieldError]:
         generation = detect(context.cluster)
@@ -217,11 +222,20 @@ def _priority_conflicts(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
             )
 
 
-def _fixed(manifest: Manifest) -> FixedFields:
-    """What of one of the objects cannot be changed."""
+def _fixed(manifest: Manifest, there: Manifest | None) -> FixedFields:
+    """What of one of the objects cannot be changed; `there` is the one that exists."""
     # Nothing waits for the deletion of the others; a PodGroup would wait for the pods that point to it.
     replaceable = manifest.get("kind") in ("Workload", COMPOSITES.kind)
     if manifest.get("kind") == "PodGroup" and manifest.get("apiVersion") != f"{generations.GROUP}/v1alpha2":
         # There the minimum, and only that, can be changed.
-        return FixedFields(tuple(f"spec.{each}" for each in generations.FIXED_FIELDS), replaceable)
+        paths = [f"spec.{each}" for each in generations.FIXED_FIELDS]
+        if there is not None and _policy_kind(there) != _policy_kind(manifest):
+            # One that was made while its role had no pods has no minimum, and can get none.
+            paths.append("spec.schedulingPolicy")
+        return FixedFields(tuple(paths), replaceable)
     return FixedFields(("spec",), replaceable)
+
+
+def _policy_kind(podgroup: Manifest) -> set[str]:
+    """`gang` or `basic`."""
+    return set(podgroup["spec"].get("schedulingPolicy") or ())

@@ -113,7 +113,12 @@ class Dialect:
     def _podgroup(self, name: str, minimum: int, key: str | None, links: Manifest | None = None) -> Manifest:
         spec: Manifest = {**(links or {}), "schedulingPolicy": policy("minCount", minimum)}
         spec.update(self._constraints(key))
-        return self._object(self.generation.podgroups, name, spec)
+        made = self._object(self.generation.podgroups, name, spec)
+        for reference in made["metadata"]["ownerReferences"]:
+            # The cluster keeps a PodGroup for as long as pods of it run. A gang that is deleted in the
+            # foreground must not wait for that: its successor comes only when it is gone.
+            reference["blockOwnerDeletion"] = False
+        return made
 
     def _constraints(self, key: str | None) -> Manifest:
         spec: Manifest = {}

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from grove.api import conditions
+from grove.api import conditions, labels
 from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.backends.base import Capability, Fidelity, Loss, Reading
 from grove.errors import (
     PASSING,
+    BeingDeleted,
     GroveError,
     NotEnabled,
     OwnershipConflict,
@@ -64,10 +65,23 @@ def beyond_limit(cliques: Sequence[PodClique]) -> list[str]:
     ]
 
 
+def being_deleted(gang: PodGang) -> BeingDeleted:
+    """What a gang that is being deleted waits for, and the way out."""
+    held = ", ".join(gang.metadata.finalizers)
+    return BeingDeleted(
+        f"the gang is being deleted and kept by the finalizer {held}; until it is gone and made anew, lost "
+        "pods are not replaced: let whoever set the finalizer remove it; if the gang waits for objects "
+        "that its pods keep, delete them: "
+        f"kubectl delete pods -n {gang.namespace} -l {labels.POD_GANG}={gang.name}"
+    )
+
+
 def reason_of(failure: GroveError) -> str:
     match failure:
         case NotEnabled():
             return conditions.BACKEND_NOT_ENABLED
+        case BeingDeleted():
+            return conditions.BEING_DELETED
         case Waiting():
             return conditions.PRECONDITION_MISSING
         case OwnershipConflict():

@@ -39,7 +39,7 @@ class ObjectRules(Subject):
                     f"{metadata['name']} is in another namespace"
                 )
                 owners = [each for each in metadata.get("ownerReferences", ()) if each.get("controller")]
-                want = (GANGS.api_version, GANGS.kind, gang.name, gang.uid, True)
+                want = (GANGS.api_version, GANGS.kind, gang.name, gang.uid)
                 assert [_identity(each) for each in owners] == [want], f"{metadata['name']} has another owner"
 
     def test_objects_carry_the_labels_by_which_they_are_found_and_cleaned_up(self) -> None:
@@ -149,5 +149,4 @@ def _identity(owner: Manifest) -> tuple[object, ...]:
         owner.get("kind"),
         owner.get("name"),
         owner.get("uid"),
-        owner.get("blockOwnerDeletion"),
     )

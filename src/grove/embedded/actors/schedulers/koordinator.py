@@ -224,6 +224,9 @@ class KoordinatorScheduler(DecidingScheduler[Unit, Outcome]):
         trying = Attempt(group)
         members = list(self._memory.members(group))
         for position, (key, spec, _) in enumerate(members):
+            if self._memory.satisfied(key):
+                # Placed with another group, before this one was named: it is asked no more.
+                continue
             pods = [pod for pod in self._children(key) if self._waits(pod)]
             placed = tuple(node_of(pod) for pod in self._children(key) if node_of(pod))
             counted = placed if spec.policy == "waiting-and-running" else ()

@@ -21,6 +21,8 @@ class Gang:
     """One PodGroup and the pods that name it; without a spec until the PodGroup is seen."""
 
     spec: GangSpec | None = None
+    group: Group = ()
+    """The group as the PodGroup first named it: whether it was placed is remembered by this one for good."""
     children: dict[Key, None] = field(default_factory=dict)
 
     @property
@@ -46,22 +48,23 @@ class Memory:
         gang = self._gangs.setdefault(key, Gang())
         before = gang.enough
         gang.spec = gang_spec(podgroup)
+        gang.group = gang.group or gang.spec.group
         if placed:
-            self._satisfied.add(gang.spec.group)
+            self._satisfied.add(gang.group)
         return gang.enough and not before
 
     def drop_podgroup(self, key: Key) -> None:
         gang = self._gangs.pop(key, None)
         if gang is None or gang.spec is None:
             return
-        if not any(each in self._gangs for each in gang.spec.group):
-            self._satisfied.discard(gang.spec.group)
+        if not any(each in self._gangs for each in gang.group):
+            self._satisfied.discard(gang.group)
 
     def see(self, gang: Key, pod: Key, *, bound: bool) -> None:
         found = self._gangs.setdefault(gang, Gang())
         found.children[pod] = None
         if bound and found.spec is not None:
-            self._satisfied.add(found.spec.group)
+            self._satisfied.add(found.group)
 
     def forget(self, gang: Key, pod: Key) -> None:
         found = self._gangs.get(gang)
@@ -73,8 +76,8 @@ class Memory:
 
     def satisfied(self, gang: Key) -> bool:
         """Whether the gang was placed once and is asked no more."""
-        spec = self.spec(gang)
-        return spec is not None and spec.once and spec.group in self._satisfied
+        found = self._gangs.get(gang)
+        return bool(found and found.spec and found.spec.once and found.group in self._satisfied)
 
     def complete(self, gang: Key) -> bool:
         """Whether every PodGroup of the gang's group exists and has enough members, gated ones included."""
