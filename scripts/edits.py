@@ -15,7 +15,7 @@ from grove.api.crd import schema_of
 from grove.api.gang import PodGang
 from grove.api.kinds import GANGS
 from grove.api.revision import next_revision
-from grove.backends.base import Context, Editing, offers
+from grove.backends.base import Context, traits_of
 from grove.backends.registry import BUILT_INS
 from grove.embedded.machinery.schema import custom_schema
 from grove.meta import Manifest
@@ -156,8 +156,7 @@ class Edited:
         name = self.before.name
         if not self.stored or impossible_edits(self.cliqueset, {}, {name: self.before}, {name}):
             return REFUSED
-        backend = kit.backend
-        editable = frozenset(map(str, backend.editable(context) if offers(backend, Editing) else ()))
+        editable = traits_of(kit.backend, context).editable
         if differing_fields(self.desired, self.before, editable):
             return WAITS
         same = has_shape(self.before, shape_of(self.desired))

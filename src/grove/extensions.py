@@ -12,15 +12,16 @@ never takes the operator down unless the configuration asks for exactly that bac
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from grove.api.config import Scheduler
-from grove.backends.base import Backend, Context
+from grove.backends.base import Backend, Context, Traits, WithTraits, offers, traits_of
 from grove.backends.registry import BUILT_INS, Registry
-from grove.errors import InvalidConfiguration
+from grove.errors import FieldError, InvalidConfiguration
 from grove.meta import Manifest
 
 BACKENDS: Final = "grove.backends"
@@ -89,6 +90,30 @@ def configs_for(registry: Registry, scheduler: Scheduler) -> dict[str, Manifest]
     """The profiles' own configuration by backend: a profile may be called by a schedulerName."""
     found = ((registry.find(profile.backend), profile.config) for profile in scheduler.profiles)
     return {backend.name: config for backend, config in found if backend is not None}
+
+
+def unread_keys(registry: Registry, scheduler: Scheduler) -> Iterator[FieldError]:
+    """The keys of the profiles' `config` that their backends do not read, where these say what they read."""
+    for index, profile in enumerate(scheduler.profiles):
+        backend = registry.find(profile.backend)
+        # Asked without the profile's values: a wrong one must not keep us from finding wrong keys.
+        known = traits_of(backend, Context()).config_keys
+        if backend is None or known is None:
+            continue
+        for key in profile.config:
+            if key not in known:
+                field = f"scheduler.profiles[{index}].config.{key}"
+                yield FieldError(field, _unknown_key(str(key), known, backend.name))
+
+
+def _unknown_key(key: str, known: frozenset[str], backend: str) -> str:
+    """What to write instead: the nearest key that is known, or the list of them."""
+    lowered = {each.lower(): each for each in sorted(known)}
+    near = get_close_matches(key.lower(), lowered, n=1)
+    if near:
+        return f"unknown field; did you mean {lowered[near[0]]}?"
+    reads = ", ".join(lowered.values()) or "none"
+    return f"unknown field; the backend {backend} reads {reads}"
 
 
 def external_in(registry: Registry, scheduler: Scheduler) -> frozenset[str]:
@@ -172,7 +197,13 @@ def _fails_at_rest(backend: object) -> str:
             list(getattr(backend, method)(Context()))
         except Exception as error:
             return f"fails when it is asked for its {method} on an empty cluster: {_said(error)}"
-    return ""
+    if not offers(backend, WithTraits):
+        return ""
+    try:
+        traits = backend.traits(Context())
+    except Exception as error:
+        return f"fails when it is asked for its traits on an empty cluster: {_said(error)}"
+    return "" if isinstance(traits, Traits) else f"must say its traits as Traits, not as {_a(traits)}"
 
 
 def _refused(extension: Extension, why: str) -> Extension:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
@@ -15,13 +14,13 @@ from grove.backends.base import (
     Lifecycle,
     Loss,
     Moment,
-    Observed,
     Precondition,
     Reading,
+    Traits,
     Translation,
     Verdict,
 )
-from grove.backends.kai.backend import POD_GROUP_ANNOTATION, PODGROUPS, KaiBackend
+from grove.backends.kai.backend import POD_GROUP_ANNOTATION, KaiBackend
 from grove.errors import FieldError, Unsupported
 from grove.meta import Manifest, Resource
 
@@ -393,13 +392,20 @@ class AcceptsSets(IgnoresRequired):
         return ()
 
 
-class LooksAnywhere(Broken):
-    def observes(self, context: Context) -> Sequence[Observed]:
-        return [Observed(PODGROUPS)] if context.cluster.served["scheduling.run.ai/v2"] else []
+class OneClusterOnly(Broken):
+    def traits(self, context: Context) -> Traits:
+        assert context.cluster.served["scheduling.run.ai/v2alpha2"]
+        return super().traits(context)
 
 
 class ReadsAllEvents(Broken):
-    events_from: ClassVar[EventSource] = EventSource("")
+    def traits(self, context: Context) -> Traits:
+        return replace(super().traits(context), events=EventSource(""))
+
+
+class ReadsAnotherKey(Broken):
+    def preconditions(self, context: Context) -> Sequence[Precondition]:
+        return super().preconditions(context) if context.config.get("enabled", True) else ()
 
 
 class ForgetsLevels(Broken):

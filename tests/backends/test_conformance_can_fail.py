@@ -31,16 +31,17 @@ from tests.backends.broken import (
     IgnoresRequired,
     Impatient,
     LongNames,
-    LooksAnywhere,
     Mutates,
     Mute,
     NeverTheSame,
+    OneClusterOnly,
     OneForAll,
     OnlyTheSum,
     Optimist,
     Ownerless,
     Pessimist,
     ReadsAllEvents,
+    ReadsAnotherKey,
     Recycles,
     RefusesAll,
     Remembers,
@@ -169,7 +170,10 @@ CASES = {
         Curt, K.test_on_an_empty_cluster_it_says_what_is_missing_or_does_without
     ),
     "not a word": Case(Secretive, K.test_on_an_empty_cluster_it_says_what_is_missing_or_does_without),
-    "a look that fails": Case(LooksAnywhere, K.test_what_it_looks_at_is_known_on_any_cluster),
+    "traits that fail": Case(OneClusterOnly, K.test_its_traits_are_known_on_any_cluster),
+    "a key of its configuration that it does not name": Case(
+        ReadsAnotherKey, K.test_it_reads_only_the_keys_of_its_config_that_it_names
+    ),
     "events of everybody": Case(
         ReadsAllEvents, K.test_the_events_that_it_wants_read_are_those_of_one_component
     ),

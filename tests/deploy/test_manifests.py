@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from grove import __version__
-from grove.api.config import load, warnings
+from grove.api.config import load, unknown_keys
 from grove.meta import Manifest
 
 DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
@@ -29,7 +29,7 @@ def container() -> Manifest:
 
 def test_the_configuration_is_valid_and_every_key_is_read() -> None:
     text = (DEPLOY / "config.yaml").read_text()
-    assert warnings(text) == []
+    assert unknown_keys(text) == []
     assert load(text).scheduler.enabled_backends == ("default", "kai", "koordinator", "volcano", "yunikorn")
 
 

@@ -10,7 +10,7 @@ import pytest
 from scripts import edits, generate
 
 from grove.api import conditions
-from grove.backends.base import Edit, Editing, offers
+from grove.backends.base import Edit, traits_of
 from grove.backends.registry import BUILT_INS
 from grove.backends.yunikorn.reading import ENDINGS
 from grove.meta import Manifest
@@ -173,6 +173,6 @@ def test_a_backend_that_can_tell_its_scheduler_of_an_edit_has_it_in_place() -> N
     assert set(by_edit) == set(Edit)
     for kit in kits.values():
         backend, context = kit.backend, kit.contexts()[0]
-        able = backend.editable(context) if offers(backend, Editing) else frozenset()
+        able = traits_of(backend, context).editable
         for each, edit in by_edit.items():
             assert cell(edit, kit) == (edits.IN_PLACE if each in able else edits.WAITS)

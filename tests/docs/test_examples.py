@@ -32,8 +32,7 @@ CONFIGURATIONS: Final = {
 def test_a_configuration_is_valid_and_every_key_of_it_is_read(text: str, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(text)
-    configuration_from(str(file))
-    assert warnings_about(str(file)) == []
+    assert warnings_about(str(file), configuration_from(str(file))) == []
 
 
 def test_every_import_of_an_example_leads_somewhere() -> None:

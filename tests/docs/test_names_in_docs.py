@@ -11,7 +11,10 @@ from typer.testing import CliRunner
 
 import grove.cli
 from grove import errors
+from grove.api.config import Profile
 from grove.api.crd import definitions
+from grove.backends.base import Context, traits_of
+from grove.backends.registry import BUILT_INS
 from grove.cli.main import app
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -83,18 +86,28 @@ def test_every_metric_is_in_the_table_and_the_other_way_round() -> None:
     assert told == counted
 
 
+def config_keys(backend: str) -> set[str]:
+    return set(traits_of(BUILT_INS[backend](), Context()).config_keys or ())
+
+
 def test_every_key_that_a_backend_reads_of_its_profile_is_in_the_table() -> None:
-    read = {
-        key
-        for path in SOURCES
-        if "backends" in path.parts
-        for key in re.findall(r'config\.get\("(\w+)"', path.read_text())
-    }
     page = (ROOT / "docs" / "guides" / "configuration.md").read_text()
     rows = page.split("| profile | key | meaning |")[1].split("\n\n")[0].splitlines()
-    told = {cells[2].strip(" `") for row in rows if len(cells := row.split("|")) > 3 and "`" in cells[2]}
-    assert len(read) > 8
-    assert told == read
+    told: dict[str, set[str]] = {}
+    profile = ""
+    for cells in (row.split("|") for row in rows):
+        if len(cells) > 3 and "`" in cells[2]:
+            profile = cells[1].strip(" `") or profile
+            told.setdefault(Profile(name=profile).backend, set()).add(cells[2].strip(" `"))
+    assert told == {name: config_keys(name) for name in BUILT_INS}
+
+
+@pytest.mark.parametrize("name", BUILT_INS)
+def test_a_backend_names_every_key_that_it_reads_of_its_profile(name: str) -> None:
+    texts = [path.read_text() for path in SOURCES if path.parent.parts[-2:] == ("backends", name)]
+    read = {key for text in texts for key in re.findall(r'config\.get\("(\w+)"', text)}
+    assert read
+    assert config_keys(name) == read
 
 
 def test_every_annotation_of_the_simulated_cluster_is_in_a_guide() -> None:

@@ -108,6 +108,14 @@ CASES = {
         "fails when it is asked about its own schedulerName 'acme-scheduler': KeyError: 'x'",
         source=backend_source("acme", body="def matches(self, scheduler_name): raise KeyError('x')"),
     ),
+    "a backend whose traits depend on the cluster being there": Case(
+        "fails when it is asked for its traits on an empty cluster: KeyError: 'x'",
+        source=backend_source("acme", body="def traits(self, context): return context.cluster.served['x']"),
+    ),
+    "traits of another kind": Case(
+        "must say its traits as Traits, not as an object of type dict",
+        source=backend_source("acme", body="def traits(self, context): return {}"),
+    ),
 }
 
 

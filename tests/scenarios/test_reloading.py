@@ -148,6 +148,26 @@ def test_a_broken_configuration_is_refused_in_one_sentence_and_the_old_one_stays
     assert str(file) in refused[0]
 
 
+def test_a_key_that_nobody_reads_is_logged_and_the_configuration_comes_into_force(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "config.yaml"
+
+    async def story(world: World) -> None:
+        assert world.operator is not None
+        followed = following(world, file)
+        file.write_text(TEXT % ("info", "{name: kai-scheduler, config: {queu: research}}"))
+        await followed.look()
+        await followed.look()
+        assert [each.name for each in world.operator.scheduling.registry.enabled] == ["default", "kai"]
+
+    with caplog.at_level(logging.WARNING):
+        run_world(story, started_with(DEFAULT, file))
+    assert [vars(each)["key"] for each in caplog.records if "a key that nobody reads" in each.message] == [
+        f"{file}: scheduler.profiles[0].config.queu: ignored, unknown field; did you mean queue?"
+    ]
+
+
 def test_the_file_is_looked_at_from_time_to_time(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
 

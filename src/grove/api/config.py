@@ -1,6 +1,6 @@
 """OperatorConfiguration: the operator's configuration file, typed, with defaults, checked.
 
-`load` raises InvalidConfiguration that names every wrong field; `warnings` names the keys that nobody
+`load` raises InvalidConfiguration that names every wrong field; `unknown_keys` names the keys that nobody
 reads, which are not an error: configurations written for another version must keep working. Reads no file
 itself.
 """
@@ -282,12 +282,9 @@ def load(text: str, *, known_profiles: Collection[str] | None = None) -> Operato
     return configuration
 
 
-def warnings(text: str) -> list[str]:
-    """A sentence for each key of the text that nobody reads."""
-    return [
-        f"{error.field}: ignored, {error.message}"
-        for error in unknown_fields(_parse(text), OperatorConfiguration)
-    ]
+def unknown_keys(text: str) -> list[FieldError]:
+    """The keys of the text that nobody reads; what is in a profile's `config` is its backend's to judge."""
+    return list(unknown_fields(_parse(text), OperatorConfiguration))
 
 
 def validate(

@@ -93,8 +93,8 @@ class Context:
     config: Mapping[str, Any] = field(default_factory=dict)
     #: The set that the gang belongs to, when it belongs to one.
     cliqueset: PodCliqueSet | None = None
-    #: What an `Observing` backend asked to see. A kind that is not here is not known (yet): no reason to
-    #: complain. An empty tuple says that there is none.
+    #: What the backend asked to see (`Traits.observes`). A kind that is not here is not known (yet): no
+    #: reason to complain. An empty tuple says that there is none.
     observed: Mapping[Resource, tuple[Manifest, ...]] = field(default_factory=dict)
     #: Whether the gates of all pods of the gang's minimum are open, so that nothing of ours keeps it from
     #: being placed.
@@ -104,8 +104,8 @@ class Context:
     revision: str = ""
     #: How many pods of each podgroup are on a node now.
     bound: Mapping[str, int] = field(default_factory=dict)
-    #: For a backend that is `TellingByEvents`, what its scheduler wrote about pods of the gang that have no
-    #: node, by their UIDs. None as long as events are not known: they were not listed yet, or may not be.
+    #: What the scheduler wrote in events (`Traits.events`) about pods of the gang that have no node, by the
+    #: UIDs of the pods. None as long as events are not known: they were not listed yet, or may not be.
     remarks: Mapping[str, Remark] | None = None
 
 
@@ -227,15 +227,6 @@ class Backend(Protocol):
         ...
 
 
-@runtime_checkable
-class Probing(Protocol):
-    """A backend that must ask the API server which gated fields it keeps, because discovery cannot tell."""
-
-    def probes(self, context: Context) -> Sequence[Probe]:
-        """What to try; asked again when discovery changes. The answers go into `Cluster.fields`."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Observed:
     """A kind of which a backend must see what others made: all of it, or one object."""
@@ -243,18 +234,6 @@ class Observed:
     resource: Resource
     namespace: str = ""
     name: str = ""
-
-
-@runtime_checkable
-class Observing(Protocol):
-    """A backend that depends on objects which others make: queues, topologies, a scheduler's configuration.
-
-    They arrive in `Context.observed`; when one of them changes, every gang of the backend is looked at anew.
-    """
-
-    def observes(self, context: Context) -> Sequence[Observed]:
-        """What to watch on this cluster; a kind that the cluster does not serve is left out by the caller."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,15 +244,36 @@ class EventSource:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What is particular about a backend on one cluster, whatever the gang. The default: nothing."""
+
+    #: What to ask the API server because discovery cannot tell: which gated fields it keeps. The answers go
+    #: into `Cluster.fields`.
+    probes: tuple[Probe, ...] = ()
+    #: Objects of others on which the backend depends: queues, topologies, its scheduler's configuration. They
+    #: arrive in `Context.observed`; when one changes, every gang of the backend is looked at anew. A kind
+    #: that the cluster does not serve is left out by the caller.
+    observes: tuple[Observed, ...] = ()
+    #: The events in which alone the scheduler says why a pod waits; the narrowest selection that has the
+    #: reasons. They are watched where the backend is enabled, arrive in `Context.remarks`, and wake the gang.
+    events: EventSource | None = None
+    #: The edits of which the scheduler can be told while pods of the gang are on nodes, so that a pod that is
+    #: lost can still be replaced and placed. Any other waits until the gang is placed anew; a gang without
+    #: pods on nodes takes every edit at once.
+    editable: frozenset[Edit] = frozenset()
+    #: The keys that the backend reads of its profile's `config`, on every cluster the same; another key gets
+    #: a warning. None: not known, and nothing is compared.
+    config_keys: frozenset[str] | None = None
+
+
 @runtime_checkable
-class TellingByEvents(Protocol):
-    """A backend whose scheduler says only in events why a pod waits.
+class WithTraits(Protocol):
+    """A backend of which more must be known than the required methods tell: see `Traits`."""
 
-    They are watched where such a backend is enabled, arrive in `Context.remarks`, and wake the pod's gang.
-    """
-
-    #: The narrowest selection that has the reasons: the API server filters by it.
-    events_from: ClassVar[EventSource]
+    def traits(self, context: Context) -> Traits:
+        """Decided from the context's `cluster` and `config` alone; asked again when one of them changes."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,18 +282,6 @@ class Marks:
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-
-
-@runtime_checkable
-class Editing(Protocol):
-    """A backend that can tell its scheduler of an edit while pods of the gang are on nodes.
-
-    Any other edit waits until the gang is placed anew; a gang without pods on nodes takes every edit at once.
-    """
-
-    def editable(self, context: Context) -> frozenset[Edit]:
-        """The edits after which a pod that is lost can still be replaced and placed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +382,11 @@ def offers(backend: object, protocol: type[P]) -> TypeGuard[P]:
     if known is None:
         known = _OFFERS[question] = isinstance(backend, protocol)
     return known
+
+
+def traits_of(backend: "Backend | None", context: Context) -> Traits:
+    """What is particular about a backend on a cluster; nothing if it does not say."""
+    return backend.traits(context) if offers(backend, WithTraits) else Traits()
 
 
 def lifecycle_of(backend: "Backend | None", moment: Moment) -> Lifecycle:

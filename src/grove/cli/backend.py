@@ -61,10 +61,14 @@ def check(
     """
     from grove.cli.backend_checking import checked, data, on_cluster, report
     from grove.cli.loop import run_loop
+    from grove.cli.operating import configuration_from, warnings_about
 
     found = checked(name)
     if kubeconfig is not None or context is not None:
-        found = run_loop(on_cluster(found, kubeconfig, context, config))
+        configuration = configuration_from(config)
+        for line in warnings_about(config, configuration):
+            say(f"grove: {line}")
+        found = run_loop(on_cluster(found, kubeconfig, context, configuration.scheduler))
     elif config is not None:
         raise typer.BadParameter("--config is about a cluster; give --kubeconfig or --context too")
     emit(report(found, every_rule=bool(name)) if output is None else dumped(data(found), output))
@@ -121,10 +125,12 @@ def run(
     its own.
     """
     from grove.cli.loop import run_loop
-    from grove.cli.operating import alone, configuration_from, serve
+    from grove.cli.operating import alone, configuration_from, serve, warnings_about
     from grove.runtime import logs
 
     configuration = alone(configuration_from(config), name, health_port)
+    for line in warnings_about(config, configuration):
+        say(f"grove: {line}")
     logs.configure(
         level=configuration.log_level, format="json" if configuration.log_format == "json" else "text"
     )

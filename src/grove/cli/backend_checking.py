@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from grove.backends.base import Backend, Context, Observing, TopologyAware
+from grove.api.config import Scheduler
+from grove.backends.base import Backend, Context, Observed, TopologyAware
 from grove.backends.registry import Registry
 from grove.cli.backend_listing import aligned, usable
 from grove.cli.connect import connected
-from grove.cli.operating import configuration_from
 from grove.cli.talk import Failed
 from grove.controllers.schedulers.observation import Observation
 from grove.controllers.schedulers.remarks import Remarks
@@ -109,11 +109,10 @@ def _plain_kit(backend: Backend) -> BackendConformance:
 
 
 async def on_cluster(
-    found: Sequence[Checked], kubeconfig: str | None, context: str | None, config: str | None
+    found: Sequence[Checked], kubeconfig: str | None, context: str | None, scheduler: Scheduler
 ) -> list[Checked]:
     """The same, with what the cluster has and lacks for each of them."""
-    configuration = configuration_from(config)
-    configs = configs_for(registry_for(configuration.scheduler), configuration.scheduler)
+    configs = configs_for(registry_for(scheduler), scheduler)
     async with connected(kubeconfig, context) as reached:
         told = []
         for each in found:
@@ -130,8 +129,9 @@ async def _needs(backend: Backend, client: Client, configs: dict[str, Manifest])
     remarks = Remarks(client, cache, clock, random.Random(0))
     scheduling = Scheduling(registry, client, cache, Metrics(), observation, remarks, configs=configs)
     await scheduling.discover()
-    bare = scheduling.context(backend)
-    seen = replace(bare, observed=await _observed(backend, bare, client))
+    seen = replace(
+        scheduling.context(backend), observed=await _observed(scheduling.observed_by(backend), client)
+    )
     lines = [
         Line(f"on the cluster: {each.name}", not each.missing, each.missing)
         for each in backend.preconditions(seen)
@@ -139,14 +139,10 @@ async def _needs(backend: Backend, client: Client, configs: dict[str, Manifest])
     return tuple(lines) or (Line("needs nothing on the cluster", True),)
 
 
-async def _observed(
-    backend: Backend, context: Context, client: Client
-) -> dict[Resource, tuple[Manifest, ...]]:
+async def _observed(asked: Sequence[Observed], client: Client) -> dict[Resource, tuple[Manifest, ...]]:
     """What an operator would see of objects that others make; what we may not read stays unknown."""
     found: dict[Resource, tuple[Manifest, ...]] = {}
-    for each in backend.observes(context) if isinstance(backend, Observing) else ():
-        if not context.cluster.serves(each.resource):
-            continue
+    for each in asked:
         fields = f"metadata.name={each.name}" if each.name else ""
         try:
             items = await client.list_all(each.resource, type=dict, namespace=each.namespace, fields=fields)

@@ -16,16 +16,16 @@ from typing import Final
 import msgspec
 
 from grove.api import kinds
-from grove.api.config import NotYaml, OperatorConfiguration, load, warnings
+from grove.api.config import NotYaml, OperatorConfiguration, load, unknown_keys
 from grove.assembly import Identity, Operator, assemble
-from grove.backends.base import Observing, TopologyAware
+from grove.backends.base import TopologyAware
 from grove.cli.connect import Reached, connected
 from grove.cli.loop import Interrupted, stop_on_signals, unless_stopped
 from grove.cli.permissions import Need, missing, needed, sentence
 from grove.cli.talk import Failed
 from grove.controllers.schedulers.scheduling import Scheduling
 from grove.errors import ApiError, InvalidConfiguration, Unreachable
-from grove.extensions import external_in, registry_for
+from grove.extensions import external_in, registry_for, unread_keys
 from grove.kube.client import Client
 from grove.kube.limiter import Limiter
 from grove.meta import Key, Resource
@@ -49,12 +49,7 @@ def configuration_from(path: str | None) -> OperatorConfiguration:
     """The configuration in a file, or the default one; raises InvalidConfiguration that names the field."""
     if path is None:
         return load("")
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InvalidConfiguration(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InvalidConfiguration(f"{path}: is not text in UTF-8") from None
+    text = _text_of(path)
     try:
         configuration = load(text)
         check(configuration)
@@ -65,9 +60,22 @@ def configuration_from(path: str | None) -> OperatorConfiguration:
     return configuration
 
 
-def warnings_about(path: str | None) -> list[str]:
-    """A sentence for each key of a readable configuration that nobody reads."""
-    return [f"{path}: {each}" for each in warnings(Path(path).read_text(encoding="utf-8"))] if path else []
+def _text_of(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidConfiguration(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InvalidConfiguration(f"{path}: is not text in UTF-8") from None
+
+
+def warnings_about(path: str | None, configuration: OperatorConfiguration) -> list[str]:
+    """A sentence for each key that nobody reads in the file from which a configuration is."""
+    if path is None:
+        return []
+    scheduler = configuration.scheduler
+    unread = [*unknown_keys(_text_of(path)), *unread_keys(registry_for(scheduler), scheduler)]
+    return [f"{path}: {each.field}: ignored, {each.message}" for each in unread]
 
 
 def check(configuration: OperatorConfiguration) -> None:
@@ -230,11 +238,10 @@ def observed(scheduling: Scheduling) -> list[Resource]:
     """The kinds that others write and the enabled backends look at in this cluster."""
     found: list[Resource] = []
     for backend in scheduling.registry.enabled:
-        if isinstance(backend, Observing):
-            # A single object is looked at only if that is allowed: the backend does without it.
-            looks = backend.observes(scheduling.context(backend))
-            found += [each.resource for each in looks if not (each.namespace and each.name)]
-    return [each for each in dict.fromkeys(found) if scheduling.cluster.serves(each)]
+        # A single object is looked at only if that is allowed: the backend does without it.
+        looks = scheduling.observed_by(backend)
+        found += [each.resource for each in looks if not (each.namespace and each.name)]
+    return list(dict.fromkeys(found))
 
 
 async def work(operator: Operator, stop: asyncio.Event) -> None:

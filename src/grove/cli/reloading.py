@@ -17,7 +17,7 @@ import msgspec
 
 from grove.api.config import OperatorConfiguration
 from grove.assembly import Operator
-from grove.cli.operating import configuration_from
+from grove.cli.operating import configuration_from, warnings_about
 from grove.controllers import events
 from grove.errors import InvalidConfiguration
 from grove.runtime.events import EventTarget
@@ -65,7 +65,10 @@ class ConfigurationFile:
             return
         self._seen = text
         try:
-            await self._apply(configuration_from(self._path))
+            configuration = configuration_from(self._path)
+            for line in warnings_about(self._path, configuration):
+                log.warning("the new configuration has a key that nobody reads", extra={"key": line})
+            await self._apply(configuration)
         except InvalidConfiguration as refusal:
             self._outcomes.labels("refused").inc()
             log.error(

@@ -31,7 +31,7 @@ def run(
     from grove.runtime import logs
 
     configuration = configuration_from(config)
-    for line in warnings_about(config):
+    for line in warnings_about(config, configuration):
         say(f"grove: {line}")
     logs.configure(
         level=configuration.log_level, format="json" if configuration.log_format == "json" else "text"

@@ -80,7 +80,7 @@ def _run(asked: Asked, config: str | None, *, with_operator: bool) -> None:
         local.require_embedded()
     usual = local.configuration(asked.scheduler, real=asked.kind is Kind.REAL)
     configuration = configuration_from(config) if config is not None else usual
-    for line in (*warnings_about(config), *_unserved(asked, configuration)):
+    for line in (*warnings_about(config, configuration), *_unserved(asked, configuration)):
         say(f"grove: {line}")
     logs.configure(
         level=configuration.log_level, format="json" if configuration.log_format == "json" else "text"

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from operator import attrgetter
 
 from grove.admission import Here, Judgement, Understood, judge, understand
@@ -15,7 +14,7 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import effective_revision
 from grove.api.topology import ClusterTopologyBinding
-from grove.backends.base import Backend, Editing, offers
+from grove.backends.base import Backend
 from grove.controllers import events
 from grove.controllers.apply import (
     NO_BARRIER,
@@ -145,18 +144,17 @@ class CliqueSetReconciler:
         return replace(
             seen,
             decided=decided_minima(cliqueset, seen.cliques),
-            placed=placed_gangs(gangs, self._pods_of, partial(self._editable, cliqueset)),
+            placed=placed_gangs(gangs, self._pods_of, self._editable),
             revision=lambda gang: effective_revision(gangs[gang], self._pods_of(gangs[gang])),
         )
 
     def _pods_of(self, gang: PodGang) -> list[Pod]:
         return pods_of(self.deps.cache, gang)
 
-    def _editable(self, cliqueset: PodCliqueSet, gang: PodGang) -> list[str]:
+    def _editable(self, gang: PodGang) -> frozenset[str]:
         """Which edits the scheduler of a gang can be told of."""
-        backend = self.deps.scheduling.backend_of(gang)
-        context = self.deps.scheduling.context(backend, cliqueset)
-        return [str(each) for each in backend.editable(context)] if offers(backend, Editing) else []
+        scheduling = self.deps.scheduling
+        return scheduling.traits(scheduling.backend_of(gang)).editable
 
     def judge(self, seen: Observed) -> Judgement:
         """Whether the set can be carried out; what depends on its spec alone is remembered."""

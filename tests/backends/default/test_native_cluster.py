@@ -7,7 +7,7 @@ from tests.backends import clusters
 from tests.backends.clusters import on
 
 from grove.api.cliqueset import PodCliqueSet
-from grove.backends.base import Capability, Cluster, Living, Probing
+from grove.backends.base import Capability, Cluster, Living, WithTraits
 from grove.backends.default import DefaultBackend
 from grove.backends.default.generation import DISRUPTION_FIELD, TOPOLOGY_FIELD, detect
 from grove.meta import Manifest
@@ -51,8 +51,8 @@ def test_a_version_without_the_resource_proves_nothing() -> None:
 
 
 def test_the_backend_offers_its_optional_abilities() -> None:
-    assert isinstance(BACKEND, Probing)
     assert isinstance(BACKEND, Living)
+    assert isinstance(BACKEND, WithTraits)
 
 
 PROBES: dict[str, tuple[Cluster, Manifest, frozenset[str]]] = {
@@ -83,7 +83,7 @@ PROBES: dict[str, tuple[Cluster, Manifest, frozenset[str]]] = {
 @pytest.mark.parametrize("name", PROBES)
 def test_a_probes_answer_says_which_fields_are_kept(name: str) -> None:
     cluster, answer, want = PROBES[name]
-    [probe] = BACKEND.probes(on(cluster))
+    [probe] = BACKEND.traits(on(cluster)).probes
     assert probe.manifest["apiVersion"] == probe.resource.api_version
     assert probe.facts(answer) == want
     assert probe.facts(None) == frozenset()
@@ -91,7 +91,7 @@ def test_a_probes_answer_says_which_fields_are_kept(name: str) -> None:
 
 @pytest.mark.parametrize("cluster", [clusters.BARE, clusters.V135, clusters.V137])
 def test_nothing_is_probed_where_discovery_says_it_all(cluster: Cluster) -> None:
-    assert list(BACKEND.probes(on(cluster))) == []
+    assert BACKEND.traits(on(cluster)).probes == ()
 
 
 def required(domain: str) -> Manifest:

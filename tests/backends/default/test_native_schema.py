@@ -73,7 +73,7 @@ def test_objects_and_pods_pass_schema_and_rules(name: str, gang: PodGang) -> Non
 @pytest.mark.parametrize("name", CONTEXTS)
 def test_probes_pass_schema_and_rules(name: str) -> None:
     minor, context = CONTEXTS[name]
-    made = [probe.manifest for probe in BACKEND.probes(context)]
+    made = [probe.manifest for probe in BACKEND.traits(context).probes]
     assert [complaint for each in made for complaint in complaints(minor, each)] == []
 
 

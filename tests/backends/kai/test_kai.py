@@ -244,7 +244,7 @@ def test_an_optional_podgroup_of_a_placed_gang_stays_optional() -> None:
 
 
 def test_what_can_be_edited_while_pods_are_on_nodes() -> None:
-    assert BACKEND.editable(on(clusters.KAI_012)) == {Edit.MINIMUM, Edit.PRIORITY}
+    assert BACKEND.traits(on(clusters.KAI_012)).editable == {Edit.MINIMUM, Edit.PRIORITY}
 
 
 def test_a_prepared_pod_as_a_whole() -> None:
@@ -327,11 +327,11 @@ def test_without_its_kinds_kai_is_waited_for() -> None:
 
 
 def test_what_an_older_kai_lacks_is_probed_field_by_field() -> None:
-    probes = BACKEND.probes(on(clusters.KAI_012))
+    probes = BACKEND.traits(on(clusters.KAI_012)).probes
     assert {fact for probe in probes for fact in probe.facts(probe.manifest)} == clusters.KAI_017.fields
     assert {fact for probe in probes for fact in probe.facts(None)} == set()
     assert [len(probe.fields) for probe in probes] == [1, 1]
-    assert BACKEND.probes(on(Cluster())) == ()
+    assert BACKEND.traits(on(Cluster())).probes == ()
 
 
 Q = "kai.scheduler/queue"

@@ -164,6 +164,6 @@ def test_a_missing_queue_is_no_matter_to_a_gang_that_is_placed_and_unknown_queue
 
 
 def test_kai_queues_are_watched() -> None:
-    assert [str(each.resource) for each in KaiBackend().observes(on(clusters.KAI_012))] == [
+    assert [str(each.resource) for each in KaiBackend().traits(on(clusters.KAI_012)).observes] == [
         "queues.scheduling.run.ai"
     ]

@@ -40,7 +40,7 @@ def test_podgroups_and_probes_are_valid() -> None:
     validator = jsonschema_rs.validator_for(schema("scheduling.run.ai_podgroups"))
     context = on(clusters.KAI_017)
     made = [each for gang in SAMPLES.values() for each in KaiBackend().translate(gang, context).manifests]
-    made += [probe.manifest for probe in KaiBackend().probes(context)]
+    made += [probe.manifest for probe in KaiBackend().traits(context).probes]
     assert [error.message for each in made for error in validator.iter_errors(each)] == []
     assert not validator.is_valid({"spec": {"unknown": 1}})
 

@@ -10,7 +10,7 @@ from tests.backends.clusters import on
 
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang, PodGangStatus
-from grove.backends.base import Capability, Cluster, Context, Edit, Fidelity, Observing
+from grove.backends.base import Capability, Cluster, Context, Edit, Fidelity
 from grove.backends.koordinator.backend import SENTINEL, KoordinatorBackend
 from grove.backends.koordinator.quota import QUOTA, QUOTAS
 from grove.backends.koordinator.topology import TOPOLOGIES
@@ -127,7 +127,7 @@ def test_every_start_of_a_gang_has_podgroups_of_its_own_and_pods_point_to_them()
 
 
 def test_what_can_be_edited_while_pods_are_on_nodes() -> None:
-    assert BACKEND.editable(OPEN) == {Edit.MINIMUM}
+    assert BACKEND.traits(OPEN).editable == {Edit.MINIMUM}
 
 
 def test_a_podgroup_without_a_minimum_is_no_part_of_the_gang() -> None:
@@ -426,8 +426,7 @@ def test_who_comes_after_the_gang_stays_in_its_domain_because_koordinator_does_n
 
 
 def test_topology_and_quotas_are_watched() -> None:
-    assert isinstance(BACKEND, Observing)
-    assert [(str(each.resource), each.name) for each in BACKEND.observes(OPEN)] == [
+    assert [(str(each.resource), each.name) for each in BACKEND.traits(OPEN).observes] == [
         ("clusternetworktopologies.scheduling.koordinator.sh", "default"),
         ("elasticquotas.scheduling.sigs.k8s.io", ""),
     ]

@@ -10,7 +10,7 @@ from tests.backends.volcano.volcanoes import HOST, RACK, V113, V114, ZONE, seen,
 
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
-from grove.backends.base import Capability, Cluster, Context, Edit, Fidelity, Observing
+from grove.backends.base import Capability, Cluster, Context, Edit, Fidelity
 from grove.backends.volcano import VolcanoBackend
 from grove.errors import InvalidConfiguration, Unsupported, Waiting
 from grove.meta import Manifest
@@ -439,16 +439,15 @@ def test_without_its_kinds_volcano_is_waited_for() -> None:
 
 
 def test_what_an_older_volcano_lacks_is_probed_field_by_field() -> None:
-    probes = BACKEND.probes(volcano(V113))
+    probes = BACKEND.traits(volcano(V113)).probes
     assert {fact for probe in probes for fact in probe.facts(probe.manifest)} == V114.fields
     assert {fact for probe in probes for fact in probe.facts(None)} == set()
     assert [len(probe.fields) for probe in probes] == [1, 1]
-    assert BACKEND.probes(on(Cluster())) == ()
+    assert BACKEND.traits(on(Cluster())).probes == ()
 
 
 def test_queues_hypernodes_and_one_config_map_are_watched() -> None:
-    assert isinstance(BACKEND, Observing)
-    watched = BACKEND.observes(volcano(schedulerConfigMap="ns/conf"))
+    watched = BACKEND.traits(volcano(schedulerConfigMap="ns/conf")).observes
     assert [(str(each.resource), each.namespace, each.name) for each in watched] == [
         ("queues.scheduling.volcano.sh", "", ""),
         ("hypernodes.topology.volcano.sh", "", ""),
@@ -481,4 +480,4 @@ def test_every_start_of_a_gang_has_a_podgroup_of_its_own_and_pods_point_to_it() 
 
 
 def test_what_can_be_edited_while_pods_are_on_nodes() -> None:
-    assert BACKEND.editable(volcano()) == {Edit.MINIMUM, Edit.PRIORITY}
+    assert BACKEND.traits(volcano()).editable == {Edit.MINIMUM, Edit.PRIORITY}

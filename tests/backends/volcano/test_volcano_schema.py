@@ -50,7 +50,7 @@ def test_podgroups_and_probes_are_valid() -> None:
         for each in VolcanoBackend().translate(gang, new).manifests
     ]
     made += VolcanoBackend().translate(make.gang("g", {"a": 1, "b": 0}), old).manifests
-    made += [probe.manifest for probe in VolcanoBackend().probes(new)]
+    made += [probe.manifest for probe in VolcanoBackend().traits(new).probes]
     assert [error.message for each in made for error in validator.iter_errors(each)] == []
     assert not validator.is_valid({"spec": {"unknown": 1}})
 

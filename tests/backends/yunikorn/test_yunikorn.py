@@ -9,7 +9,7 @@ import pytest
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Capability, Context, Editing, Fidelity, Moment
+from grove.backends.base import Capability, Context, Fidelity, Moment
 from grove.backends.yunikorn import YuniKornBackend
 from grove.backends.yunikorn.queue import CONFIG_MAPS
 from grove.backends.yunikorn.requests import effective_requests
@@ -190,7 +190,7 @@ def test_a_gang_without_any_minimum_has_no_time_to_give_back() -> None:
 def test_its_application_starts_once_and_nothing_can_be_edited_while_pods_are_on_nodes() -> None:
     lifecycle = BACKEND.lifecycle(Moment(GANG, [], on(), datetime(2026, 1, 1, tzinfo=UTC)))
     assert (lifecycle.starts_once, lifecycle.reserved) == (True, 0)
-    assert not isinstance(BACKEND, Editing)
+    assert BACKEND.traits(Context()).editable == frozenset()
 
 
 # What is lost and what is refused -----------------------------------------------------------------

@@ -20,6 +20,7 @@ from grove.backends.base import (
     Loss,
     Precondition,
     Reading,
+    Traits,
     Translation,
     Verdict,
 )
@@ -56,6 +57,9 @@ class Backend:
         served = context.cluster.serves(PODGROUPS)
         missing = "" if served else f"the cluster does not serve {PODGROUPS}; install {SCHEDULER}"
         return (Precondition(f"CustomResourceDefinition {PODGROUPS}", missing),)
+
+    def traits(self, context: Context) -> Traits:
+        return Traits(config_keys=frozenset({TIMEOUT}))
 
     def validate(self, cliqueset: PodCliqueSet, context: Context) -> Sequence[FieldError]:
         return ()

@@ -20,8 +20,8 @@ from grove.backends.base import (
     Loss,
     Moment,
     Precondition,
-    Probe,
     Reading,
+    Traits,
     Translation,
     object_name,
 )
@@ -94,8 +94,10 @@ class DefaultBackend:
             return (Precondition(name, missing=ABSENT),)
         return (Precondition(name),)
 
-    def probes(self, context: Context) -> Sequence[Probe]:
-        return generations.probes(context.cluster)
+    def traits(self, context: Context) -> Traits:
+        return Traits(
+            probes=generations.probes(context.cluster), config_keys=frozenset({"gangScheduling", "mode"})
+        )
 
     def lifecycle(self, moment: Moment) -> Lifecycle:
         there = {object_name(each): each for each in moment.objects}

@@ -5,7 +5,6 @@ for priority classes. A resource is served only when its feature gate is on, so 
 that the pods' link field is kept; fields behind gates of their own must be probed (`probes`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -122,7 +121,7 @@ def _serves(cluster: Cluster, version: str, plural: str) -> bool:
     return plural in cluster.served.get(f"{GROUP}/{version}", frozenset())
 
 
-def probes(cluster: Cluster) -> Sequence[Probe]:
+def probes(cluster: Cluster) -> tuple[Probe, ...]:
     """The dry runs that show which gated fields this API server keeps."""
     generation = detect(cluster)
     if generation is None or not generation.has_podgroups or generation.composite:

@@ -24,6 +24,7 @@ from grove.backends.base import (
     Precondition,
     Probe,
     Reading,
+    Traits,
     Translation,
 )
 from grove.backends.kai import reading, topology
@@ -78,9 +79,6 @@ class KaiBackend:
     def resources(self, context: Context) -> Sequence[Resource]:
         return (PODGROUPS,)
 
-    def observes(self, context: Context) -> Sequence[Observed]:
-        return (Observed(QUEUES),)
-
     def preconditions(self, context: Context) -> Sequence[Precondition]:
         return tuple(
             Precondition(
@@ -92,13 +90,12 @@ class KaiBackend:
             for each in (PODGROUPS, QUEUES, BIND_REQUESTS, topology.TOPOLOGIES)
         )
 
-    def probes(self, context: Context) -> Sequence[Probe]:
-        if not context.cluster.serves(PODGROUPS):
-            return ()
-        # One field each: the strict validation that keeps a known field refuses the whole of an unknown one.
-        return (
-            _probe(MIN_SUBGROUP_PATH, subGroups=[{"name": "a", "minSubGroup": 1}, _PROBE_LEAF]),
-            _probe(STALENESS_PATH, stalenessGracePeriod=_NEVER_STALE),
+    def traits(self, context: Context) -> Traits:
+        return Traits(
+            probes=_probes() if context.cluster.serves(PODGROUPS) else (),
+            observes=(Observed(QUEUES),),
+            editable=frozenset({Edit.MINIMUM, Edit.PRIORITY}),
+            config_keys=frozenset({"queue", "stalenessGracePeriod"}),
         )
 
     def validate(self, cliqueset: PodCliqueSet, context: Context) -> Sequence[FieldError]:
@@ -135,9 +132,6 @@ class KaiBackend:
         add_metadata(prepared, "annotations", link)
         return prepared
 
-    def editable(self, context: Context) -> frozenset[Edit]:
-        return frozenset({Edit.MINIMUM, Edit.PRIORITY})
-
     def read(
         self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
     ) -> Reading:
@@ -151,6 +145,14 @@ class KaiBackend:
 
 
 _PROBE_LEAF: Final[Manifest] = {"name": "b", "parent": "a", "minMember": 1}
+
+
+def _probes() -> tuple[Probe, ...]:
+    # One field each: the strict validation that keeps a known field refuses the whole of an unknown one.
+    return (
+        _probe(MIN_SUBGROUP_PATH, subGroups=[{"name": "a", "minSubGroup": 1}, _PROBE_LEAF]),
+        _probe(STALENESS_PATH, stalenessGracePeriod=_NEVER_STALE),
+    )
 
 
 def _probe(path: str, **spec: object) -> Probe:

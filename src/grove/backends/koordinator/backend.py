@@ -25,11 +25,12 @@ from grove.backends.base import (
     Observed,
     Precondition,
     Reading,
+    Traits,
     Translation,
     object_name,
 )
 from grove.backends.koordinator import quota, reading, recall, topology
-from grove.backends.koordinator.settings import settings_of
+from grove.backends.koordinator.settings import CONFIG_KEYS, settings_of
 from grove.backends.losses import account
 from grove.backends.podspec import add_affinity, add_gate, add_metadata, copy_of, inherit_priority
 from grove.backends.shape import (
@@ -74,9 +75,12 @@ class KoordinatorBackend:
     def resources(self, context: Context) -> Sequence[Resource]:
         return (settings_of(context.config).podgroups,)
 
-    def observes(self, context: Context) -> Sequence[Observed]:
-        topologies = Observed(topology.TOPOLOGIES, name=topology.NAME)
-        return (topologies, Observed(quota.QUOTAS))
+    def traits(self, context: Context) -> Traits:
+        return Traits(
+            observes=(Observed(topology.TOPOLOGIES, name=topology.NAME), Observed(quota.QUOTAS)),
+            editable=frozenset({Edit.MINIMUM}),
+            config_keys=CONFIG_KEYS,
+        )
 
     def preconditions(self, context: Context) -> Sequence[Precondition]:
         podgroups = settings_of(context.config).podgroups
@@ -119,9 +123,6 @@ class KoordinatorBackend:
         if settings.topology and (not member or was_placed(gang, context)):
             _stay_near(prepared, gang)
         return prepared
-
-    def editable(self, context: Context) -> frozenset[Edit]:
-        return frozenset({Edit.MINIMUM})
 
     def lifecycle(self, moment: Moment) -> Lifecycle:
         # More than any gang can have: see `recall`.

@@ -13,6 +13,8 @@ from grove.meta import Resource, resource
 
 #: What every release of Koordinator reads, and what the early design named instead.
 PODGROUP_VERSIONS: Final = ("scheduling.sigs.k8s.io/v1alpha1", "scheduling.koordinator.sh/v1alpha1")
+#: What is read of a profile's `config`.
+CONFIG_KEYS: Final = frozenset({"podGroupApiVersion", "quota", "networkTopologyEnabled"})
 
 
 @dataclass(frozen=True, slots=True)

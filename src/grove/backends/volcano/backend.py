@@ -19,10 +19,10 @@ from grove.backends.base import (
     Edit,
     Fidelity,
     Loss,
-    Observed,
     Precondition,
     Probe,
     Reading,
+    Traits,
     Translation,
 )
 from grove.backends.losses import account
@@ -45,6 +45,7 @@ from grove.backends.volcano.objects import (
 )
 from grove.backends.volcano.queue import queue_errors, queue_of
 from grove.backends.volcano.sight import (
+    CONFIG_KEYS,
     DISABLED,
     QUEUES,
     Settings,
@@ -97,9 +98,6 @@ class VolcanoBackend:
     def resources(self, context: Context) -> Sequence[Resource]:
         return (PODGROUPS,)
 
-    def observes(self, context: Context) -> Sequence[Observed]:
-        return observes(context)
-
     def preconditions(self, context: Context) -> Sequence[Precondition]:
         settings(context.config)
         kinds = [
@@ -113,15 +111,12 @@ class VolcanoBackend:
         ]
         return (*kinds, *self._sight(context).facts)
 
-    def probes(self, context: Context) -> Sequence[Probe]:
-        if not context.cluster.serves(PODGROUPS):
-            return ()
-        # One field each: the strict validation that keeps a known field refuses the whole of an unknown one.
-        return (
-            _probe(
-                SUBGROUPS_PATH, subGroupPolicy=[{"name": "a", "matchLabelKeys": ["a"], "minSubGroups": 1}]
-            ),
-            _probe(TIER_NAME_PATH, networkTopology={"mode": "hard", "highestTierName": "a"}),
+    def traits(self, context: Context) -> Traits:
+        return Traits(
+            probes=_probes() if context.cluster.serves(PODGROUPS) else (),
+            observes=observes(context),
+            editable=frozenset({Edit.MINIMUM, Edit.PRIORITY}),
+            config_keys=CONFIG_KEYS,
         )
 
     def validate(self, cliqueset: PodCliqueSet, context: Context) -> Sequence[FieldError]:
@@ -163,9 +158,6 @@ class VolcanoBackend:
             link[TASK_ANNOTATION] = podgroup.name
         add_metadata(prepared, "annotations", link)
         return prepared
-
-    def editable(self, context: Context) -> frozenset[Edit]:
-        return frozenset({Edit.MINIMUM, Edit.PRIORITY})
 
     def read(
         self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
@@ -251,6 +243,14 @@ def _strict(gang: PodGang, plan: Packing) -> list[str]:
         if own and own["mode"] == "hard" and len(each.pod_references) > each.min_replicas:
             found.append(each.name)
     return found
+
+
+def _probes() -> tuple[Probe, ...]:
+    # One field each: the strict validation that keeps a known field refuses the whole of an unknown one.
+    return (
+        _probe(SUBGROUPS_PATH, subGroupPolicy=[{"name": "a", "matchLabelKeys": ["a"], "minSubGroups": 1}]),
+        _probe(TIER_NAME_PATH, networkTopology={"mode": "hard", "highestTierName": "a"}),
+    )
 
 
 def _probe(path: str, **spec: object) -> Probe:

@@ -26,6 +26,8 @@ PLUGIN: Final = "network-topology-aware"
 OPEN: Final = "Open"
 DEFAULT_CONFIG_MAP: Final = "volcano-system/volcano-scheduler-configmap"
 
+#: What is read of the profile's `config`.
+CONFIG_KEYS: Final = frozenset({"queue", "networkTopology", "schedulerConfigMap"})
 AUTO, ENABLED, DISABLED = "Auto", "Enabled", "Disabled"
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

@@ -20,6 +20,7 @@ from grove.backends.base import (
     Observed,
     Precondition,
     Reading,
+    Traits,
     Translation,
 )
 from grove.backends.losses import account
@@ -48,8 +49,6 @@ class YuniKornBackend:
     name: ClassVar[str] = "yunikorn"
     scheduler_name: ClassVar[str] = "yunikorn"
     scheduling_gate: ClassVar[str] = "yunikorn.apache.org/gang"
-    #: What YuniKorn's core says about a request; its other events tell what the pods show anyway.
-    events_from: ClassVar[EventSource] = EventSource("yunikorn", "Informational")
 
     def matches(self, scheduler_name: str) -> bool:
         return scheduler_name == self.scheduler_name
@@ -60,9 +59,14 @@ class YuniKornBackend:
     def resources(self, context: Context) -> Sequence[Resource]:
         return ()
 
-    def observes(self, context: Context) -> Sequence[Observed]:
+    def traits(self, context: Context) -> Traits:
         namespace = str(context.config.get("namespace") or NAMESPACE)
-        return (Observed(CONFIG_MAPS, namespace, CONFIG_MAP),)
+        return Traits(
+            observes=(Observed(CONFIG_MAPS, namespace, CONFIG_MAP),),
+            # What YuniKorn's core says about a request; its other events tell what the pods show anyway.
+            events=EventSource("yunikorn", "Informational"),
+            config_keys=frozenset({"queue", "placeholderTimeoutSeconds", "namespace"}),
+        )
 
     def preconditions(self, context: Context) -> Sequence[Precondition]:
         # YuniKorn leaves no trace in the API by which its presence could be told; only our own

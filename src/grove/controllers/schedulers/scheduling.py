@@ -20,12 +20,11 @@ from grove.backends.base import (
     Context,
     EventSource,
     Observed,
-    Observing,
     Probe,
-    Probing,
     Remark,
-    TellingByEvents,
     TopologyAware,
+    Traits,
+    traits_of,
 )
 from grove.backends.registry import Registry, Selection
 from grove.controllers.schedulers.observation import Observation
@@ -91,6 +90,8 @@ class Scheduling:
         #: Kinds of backends that were enabled once: what they made may still have to go.
         self._former: set[Resource] = set()
         self._selections: dict[str, tuple[object, Selection]] = {}
+        #: What each backend said about itself, and from what it said so.
+        self._traits: dict[str, tuple[Context, Traits]] = {}
         self._counter = metrics.counter(
             "grove_backend_selections_total",
             "Sets for which a backend was selected, by backend and by what decided.",
@@ -140,6 +141,7 @@ class Scheduling:
         """From now on these backends are enabled; gangs of others stay as they are and say so."""
         self.registry, self._configs, self.external = registry, configs, external
         self._selections.clear()
+        self._traits.clear()
         self._reconfigured = True
         await self._look_again()
 
@@ -158,6 +160,16 @@ class Scheduling:
             return Context(self.cluster, cliqueset=cliqueset, revision=revision, bound=bound or {})
         config, observed = self._configs.get(backend.name, {}), self.observation.of(backend.name)
         return Context(self.cluster, config, cliqueset, observed, released, revision, bound or {}, remarks)
+
+    def traits(self, backend: Backend | None) -> Traits:
+        """What is particular about a backend here; remembered, as it is asked with every look at a set."""
+        if backend is None:
+            return Traits()
+        context = Context(self.cluster, self._configs.get(backend.name, {}))
+        known = self._traits.get(backend.name)
+        if known is None or known[0] != context:
+            known = self._traits[backend.name] = (context, traits_of(backend, context))
+        return known[1]
 
     def _preconditions(self, name: str) -> object:
         backend = self.registry.get(name)
@@ -258,9 +270,8 @@ class Scheduling:
         """Which optional fields the server keeps, by dry run; and which fields the CRDs declare."""
         context = Context(cluster, self._configs.get(backend.name, {}))
         facts: set[str] = set()
-        if isinstance(backend, Probing):
-            for probe in backend.probes(context):
-                facts |= probe.facts(await self._dry_run(probe))
+        for probe in traits_of(backend, context).probes:
+            facts |= probe.facts(await self._dry_run(probe))
         for each in backend.resources(context):
             if each.gvk.group and "." in each.gvk.group and not each.gvk.group.endswith(".k8s.io"):
                 facts |= await self._declared_fields(each)
@@ -311,7 +322,7 @@ class Scheduling:
             if new not in self._known:
                 self._watch(new)
         self._known = set(wanted)
-        self.observation.want({backend.name: self._observed(backend) for backend in self.registry.enabled})
+        self.observation.want({each.name: self.observed_by(each) for each in self.registry.enabled})
         self.remarks.want(self.event_sources())
 
     def _left_over(self, wanted: Iterable[Resource]) -> set[Resource]:
@@ -322,17 +333,16 @@ class Scheduling:
         self._former = {each for each in self._former if self._served(each) and str(each) not in used}
         return self._former
 
-    def _observed(self, backend: Backend) -> list[Observed]:
-        if not isinstance(backend, Observing):
-            return []
-        return [each for each in backend.observes(self.context(backend)) if self._served(each.resource)]
+    def observed_by(self, backend: Backend) -> list[Observed]:
+        """The objects of others that a backend depends on and that the cluster serves."""
+        return [each for each in self.traits(backend).observes if self._served(each.resource)]
 
     def event_sources(self) -> dict[str, EventSource]:
         """The events that are read, by backend; verdicts on gangs of another process are read there."""
         return {
-            each.name: each.events_from
+            each.name: source
             for each in self.registry.enabled
-            if isinstance(each, TellingByEvents)
+            if (source := self.traits(each).events) is not None
             and (each.name == self.only if self.only else each.name not in self.external)
         }
 
