@@ -1,5 +1,6 @@
 """Keeps one set: decides whether it can be carried out, writes its children, tells how it stands."""
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -45,6 +46,8 @@ from grove.runtime.yielding import giving_way
 from grove.words import counted
 
 BY_SET = "set"
+
+log = logging.getLogger(__name__)
 
 
 class CliqueSetReconciler:
@@ -271,11 +274,13 @@ class CliqueSetReconciler:
         return DONE
 
     def tell(self, seen: Observed, judgement: Judgement, applied: Applied) -> None:
-        """What happened to the children, as events."""
+        """What happened to the children, as events and in the log."""
         cliqueset, recorder = seen.cliqueset, self.deps.recorder
         if created := _counted(applied, Create):
+            log.info("children created", extra={"set": str(cliqueset.key), "children": created})
             recorder.send(events.children_written(cliqueset, f"created {created}"))
         if removed := _counted(applied, Delete):
+            log.info("children removed", extra={"set": str(cliqueset.key), "children": removed})
             recorder.send(events.children_removed(cliqueset, f"removed {removed}"))
         repaired = any(isinstance(change, Patch) for change in applied.done)
         for notice in self.contests.notices(cliqueset.key) if repaired else ():

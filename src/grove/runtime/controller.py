@@ -212,13 +212,13 @@ class Controller:
             )
             return "unavailable"
         told, self._complaints[key] = self._complaints.get(key), str(error)
-        # Errors of our own tree explain themselves; for everything else the stack is what a person needs.
-        # What fails in the same way again and again is told once.
+        # Our own errors explain themselves; a defect needs its stack trace. An error that repeats is logged
+        # once.
         log.log(
             logging.DEBUG if told == str(error) else logging.ERROR,
             "reconcile failed, trying again",
             extra={"error": f"{type(error).__name__}: {error}", "failures": self._queue.retries(key) + 1},
-            exc_info=not isinstance(error, GroveError),
+            exc_info=not isinstance(error, GroveError) or error.is_defect,
         )
         return self._retry(key, "error")
 

@@ -182,9 +182,6 @@ class LeaderElector:
             elif self.holder != self.identity:
                 break
         self.fence.shut()
-        log.error(
-            "leadership lost", extra={"lease": str(self._key), "holder": self.holder, "problem": self.problem}
-        )
 
     async def _attempt(self, action: Callable[[], Awaitable[bool]], *, deadline: float) -> bool:
         """One bounded try; what goes wrong is kept in `problem` and said once."""
