@@ -54,7 +54,7 @@ LEGEND: Final = f"""
   The set says `EditPending`, with the fields and the command that places the gang anew; without that command
   the edit takes effect when all pods of the gang have gone.
 - **{REFUSED}**: the API server does not store the edit and names the field. What runs goes on running. To
-  change such a field, delete the set and create it anew.
+  change such a field, delete the set and create it again.
 """
 
 NOTES: Final = """

@@ -161,7 +161,7 @@ class NotFound(ApiError):
 
 
 class Conflict(ApiError):
-    """409: the object changed underneath, or a field has another owner."""
+    """409: another writer changed the object, or a field has another owner."""
 
 
 class AlreadyExists(ApiError):

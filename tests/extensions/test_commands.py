@@ -168,7 +168,7 @@ def test_a_broken_package_fails_the_check_and_an_unknown_name_is_refused(site: P
     assert "cannot be imported: ValueError: no" in ran.out
     unknown = grove("backend", "check", "slurm")
     assert (unknown.code, unknown.out) == (1, "")
-    assert unknown.err.startswith("grove: 'slurm' is no scheduler backend; there are default, kai")
+    assert unknown.err.startswith("grove: 'slurm' is not a scheduler backend; known backends: default, kai")
 
 
 @pytest.fixture(scope="module")

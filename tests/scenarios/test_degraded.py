@@ -153,7 +153,7 @@ def test_a_gang_without_a_set_that_asks_for_an_impossible_backend_says_so(asked:
         await world.until(lambda: scheduled(world), "the gang says so", seconds=10)
         told = await world.condition("solo", "Scheduled")
         assert (told["status"], told["reason"]) == ("False", "BackendNotEnabled")
-        assert f"{asked!r}: scheduler backend is not enabled in Grove; enabled are" in told["message"]
+        assert f"{asked!r}: scheduler backend is not enabled in Grove; enabled:" in told["message"]
 
     run_world(story)
 

@@ -189,7 +189,7 @@ scheduler:
         await world.settle()
         accepted = await set_condition(world, "train", "Accepted")
         assert (accepted["status"], accepted["reason"]) == ("False", "Unsupported")
-        assert "guarantees no gang here" in accepted["message"]
+        assert "cannot guarantee gang scheduling here" in accepted["message"]
         assert await world.pods() == []
 
     run_world(story, WorldOptions(features=frozenset(), configuration=configuration))

@@ -1,4 +1,4 @@
-"""The backend contract: how one scheduler says "gang".
+"""The backend contract: what Grove asks of the translator for one scheduler.
 
 A backend translates; it does not synchronise. `translate` returns manifests, `prepare_pod` returns a pod,
 `read` returns a verdict; one applier and one reporter do all the I/O. Everything here is pure: what a backend
@@ -249,7 +249,7 @@ class Observed:
 class Observing(Protocol):
     """A backend that depends on objects which others make: queues, topologies, a scheduler's configuration.
 
-    They arrive in `Context.observed`; when one of them changes, every gang of the backend is looked at anew.
+    They arrive in `Context.observed`; when one of them changes, every gang of the backend is looked at again.
     """
 
     def observes(self, context: Context) -> Sequence[Observed]:
@@ -288,7 +288,7 @@ class Marks:
 class Editing(Protocol):
     """A backend that can tell its scheduler of an edit while pods of the gang are on nodes.
 
-    Any other edit waits until the gang is placed anew; a gang without pods on nodes takes every edit at once.
+    Any other edit waits until the gang is placed again; one without pods on nodes takes every edit at once.
     """
 
     def editable(self, context: Context) -> frozenset[Edit]:
@@ -320,7 +320,7 @@ class FixedFields:
 
     #: The dotted paths that the API server refuses to change.
     paths: tuple[str, ...]
-    #: Whether such an object is deleted and created anew under its name. Otherwise it stays as it is for as
+    #: Whether such an object is deleted and created again under its name. Otherwise it stays as it is for as
     #: long as pods of the gang are on nodes; the next start has another name.
     replaceable: bool = False
 
@@ -334,7 +334,7 @@ class Lifecycle:
     """What a scheduler needs of a gang beyond its objects, at one moment. The default: nothing."""
 
     #: Whether the scheduler starts a gang only once under one name. When a pod that the gang lists is lost
-    #: before any is placed, such a gang is started anew: it gets another revision, and new pods.
+    #: before any is placed, such a gang is restarted: it gets another revision, and new pods.
     starts_once: bool = False
     #: The names of pods that the scheduler ended with the present start; they are kept until the next one.
     keep: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Keeps the pods of one clique: creates, deletes, labels them and reports. Their gates are the gang's."""
+"""Reconciles one clique: creates, deletes and labels its pods and writes its status. The gang opens gates."""
 
 import asyncio
 import logging
@@ -95,7 +95,7 @@ class CliqueReconciler:
         outcome = await self.report(seen, applied)
         applied.raise_failure()
         if applied.count(Create, kinds.PODS) >= MOST_AT_ONCE:
-            return After(0.0, "more pods are to be created")
+            return After(0.0, "more pods must be created")
         if self.limit.shortage(key) is not None:
             return After(POD_LIMIT_SECONDS, "the set may not have more pods")
         return outcome

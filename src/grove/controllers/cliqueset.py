@@ -1,4 +1,4 @@
-"""Keeps one set: decides whether it can be carried out, writes its children, tells how it stands."""
+"""Reconciles one set: decides whether it is accepted, writes its children and its status."""
 
 import logging
 import math
@@ -95,11 +95,15 @@ class CliqueSetReconciler:
         applied.raise_failure()
         return soonest(
             outcome,
-            After(0.0, "more children are to be created") if batch.more else DONE,
-            After(AGAIN_SECONDS, "a template names what does not exist yet") if again else DONE,
-            After(MOVING_SECONDS, "gangs move") if self.leaving(seen, judgement) else DONE,
+            After(0.0, "more children must be created") if batch.more else DONE,
+            After(AGAIN_SECONDS, "a pod template refers to an object that does not exist yet")
+            if again
+            else DONE,
+            After(MOVING_SECONDS, "gangs are moving to another backend")
+            if self.leaving(seen, judgement)
+            else DONE,
             After(MOVING_SECONDS, "gates are being opened") if len(changes) < len(batch.changes) else DONE,
-            After(contested, "somebody else insists on a field") if contested is not None else DONE,
+            After(contested, "another writer keeps changing a field") if contested is not None else DONE,
             After(FORGET_SECONDS, "a field was contested") if self.contests.notices(key) else DONE,
         )
 

@@ -103,7 +103,7 @@ class GangReconciler:
         key = view.gang.key
         touched = await self.deps.applier.apply(plan.objects.pods, barrier=self.barrier, key=key)
         if touched.failures and not touched.refusals:
-            # A pod changed underneath, which is no failure of the gang: look again.
+            # Another writer changed a pod, which is no failure of the gang: look again.
             touched.raise_failure()
         if touched.failures:
             return touched.failures[0][1]
@@ -174,7 +174,7 @@ class GangReconciler:
         await self.open_gates(view, plan, reported)
 
     async def give_up(self, view: GangState, plan: GangPlan) -> None:
-        """Delete the pods of a gang that holds a part of its nodes; it is then started anew."""
+        """Delete the pods of a gang that holds a part of its nodes; it is then restarted."""
         applied = await self.deps.applier.apply(plan.give_up, barrier=self.barrier, key=view.gang.key)
         why = plan.partial.why
         if applied.done:

@@ -185,7 +185,7 @@ class Controller:
         self._queue.forget(key)
         self._complaints.pop(key, None)
         if isinstance(outcome, After):
-            log.debug("look again later", extra={"seconds": outcome.seconds, "why": outcome.why})
+            log.debug("requeued", extra={"seconds": outcome.seconds, "why": outcome.why})
             self._queue.add_after(key, outcome.seconds)
             return "after"
         return "done"
@@ -202,7 +202,10 @@ class Controller:
     def _failed(self, key: Key, error: Exception) -> str:
         if isinstance(error, _RACES):
             wait = self._retry_wait(key)
-            log.debug("reconcile raced, trying again", extra={"error": str(error), "seconds": wait})
+            log.debug(
+                "reconcile conflicted with another write, trying again",
+                extra={"error": str(error), "seconds": wait},
+            )
             return "conflict"
         if isinstance(error, _OUTAGES):
             wait = self._retry_wait(key, at_least=error.retry_after or 0.0)

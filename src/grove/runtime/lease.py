@@ -230,7 +230,9 @@ class LeaderElector:
                 self._observe(await self._client.replace(LEASES, self._claimed(record), type=dict))
                 return True
             except Conflict:
-                log.debug("lease changed underneath, looking again", extra={"lease": str(self._key)})
+                log.debug(
+                    "lease was changed by another process, reading it again", extra={"lease": str(self._key)}
+                )
         fresh: Manifest = await self._client.get(LEASES, self._key, type=dict)
         self._observe(fresh)
         if self.holder != self.identity:

@@ -22,7 +22,7 @@ HELD = [*WAITING, placeholder("tg-0")]
 NO_GUARANTEE = Translated(Translation(losses=(Loss(Capability.GANG, Fidelity.NOT_EXPRESSIBLE),)))
 SINCE = 100.0
 ONE_BOUND, ONE_HELD = (1, PRESENT), (1, PRESENT)
-HOLDS_ON = "a part of the gang is on nodes"
+HOLDS_ON = "only a part of the gang is on nodes"
 
 
 def other(name: str, created: str, *pods: Pod) -> OtherGang:
@@ -66,7 +66,7 @@ CASES = {
         memory=since(ONE_BOUND),
         passed=29,
     ),
-    "a gang that was started anew gets the whole time again": Case(
+    "a gang that was restarted gets the whole time again": Case(
         HALF, PARTIAL_SECONDS, memory=since((1, EARLIER)), passed=29
     ),
     "a gang with its whole minimum on nodes holds no part": Case(
@@ -171,7 +171,7 @@ def test_why_a_gang_gives_up_names_the_one_that_goes_first() -> None:
         gang("a", "b"), HELD, RESERVING, partial=since(ONE_HELD), monotonic=SINCE + 10, others=[OLDER]
     )
     assert plan_partial(stuck).why == (
-        "the scheduler holds 1 of 2 places for it and also a part for gang default/old-0, which goes first"
+        "the scheduler holds 1 of 2 places for it and also some for gang default/old-0, which has precedence"
     )
 
 

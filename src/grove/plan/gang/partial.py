@@ -2,7 +2,7 @@
 
 A scheduler that dies between two bindings, or that reserves places for several gangs at once, can leave gangs
 that hold nodes and wait for one another for ever. After a bounded time such a gang gives its nodes back: its
-pods are deleted, and it is started anew. Of several the youngest does so first, so that one of them goes on.
+pods are deleted, and it is restarted. Of several the youngest does so first, so that one of them goes on.
 """
 
 from collections.abc import Hashable, Sequence
@@ -67,22 +67,22 @@ def _reserved(view: GangState, backend: Backend, held: int, living: Sequence[Pod
         return PartialPlan(_moving(view))
     memory, left = _unchanged(view, (held, revision), RESERVED_SECONDS)
     if not held:
-        return _decided(memory, left, living, "the places that the scheduler held for it are gone")
+        return _decided(memory, left, living, "the places that the scheduler had reserved for it are gone")
     if left > 0:
         return _decided(memory, left, living)
     senior = _senior(view, backend)
     if senior is None:
         return _decided(memory, RESERVED_SECONDS, living)
     why = (
-        f"the scheduler holds {held} of {gang.minimum} places for it and also a part for gang {senior.key}, "
-        "which goes first"
+        f"the scheduler holds {held} of {gang.minimum} places for it and also some for gang {senior.key}, "
+        "which has precedence"
     )
     return _decided(memory, left, living, why)
 
 
 def _decided(memory: PartialMemory, left: float, pods: Sequence[Pod], why: str = "") -> PartialPlan:
     if left > 0:
-        return PartialPlan(memory, Wait(left, "a part of the gang is on nodes"))
+        return PartialPlan(memory, Wait(left, "only a part of the gang is on nodes"))
     return PartialPlan(give_up=tuple(pods), why=why)
 
 
