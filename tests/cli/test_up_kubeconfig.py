@@ -192,7 +192,7 @@ def test_an_operator_that_leads_there_is_not_disturbed(tmp_path: Path, grove: Gr
     [
         ((*GUEST, "--nodes", "3"), "--nodes would change nothing"),
         ((*GUEST, "--gpus", "3"), "--gpus would change nothing"),
-        ((*GUEST, "--play-nodes"), "say with --nodes how many"),
+        ((*GUEST, "--play-nodes"), "give their number with --nodes"),
         ((*GUEST, "--data-dir", "x"), "--data-dir has no meaning"),
         (("up", "--play-nodes"), "--play-nodes goes with --control-plane kubeconfig only"),
         (("up", "--control-plane", "real", "--context", "x"), "--context goes with"),

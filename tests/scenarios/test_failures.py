@@ -395,7 +395,7 @@ def test_an_object_of_somebody_else_that_says_the_same_is_neither_taken_over_nor
         await world.start_operator()
         await world.settle()
         told = [each["message"] for each in await events_about(world, "PodGang", "train-0")]
-        assert any("exists already and belongs to no controller" in each for each in told)
+        assert any("already exists and has no controlling owner" in each for each in told)
         await world.user.delete(kinds.CLIQUESETS, Key("default", "train"))
         await until_gone(world, kinds.CLIQUESETS, "train")
         await world.settle()
