@@ -87,8 +87,8 @@ def test_a_service_of_somebody_else_is_told_by_the_set_until_it_is_gone() -> Non
         await world.until(lambda: degraded(world), "the set says so", seconds=5)
         told = await set_condition(world, "train", "Degraded")
         assert (told["status"], told["reason"]) == ("True", "NameTaken")
-        assert "Service default/train-0 exists already" in told["message"]
-        assert "Service default/train-0 exists already" in str((await shown(world))["Reason"])
+        assert "Service default/train-0 already exists" in told["message"]
+        assert "Service default/train-0 already exists" in str((await shown(world))["Reason"])
         await world.user.delete(kinds.SERVICES, Key("default", "train-0"))
         await until_running(world, "train-0")
         await world.settle()
