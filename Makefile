@@ -74,7 +74,7 @@ e2e: setup-dev ## Gangs, faults and permissions on real control planes (after `m
 contract: setup-dev ## The API contract suite on real control planes (after `make real`); MINORS=1.36 for one
 	@$(BIN)/python scripts/contract_real.py "$(MINORS)"
 
-lock: ## Pin the dependencies anew (needs the package index)
+lock: ## Pin the dependencies again (needs the package index)
 	@bash scripts/lock.sh
 
 clean: ## Remove .venv and caches

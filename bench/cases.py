@@ -44,7 +44,7 @@ SAME_PODS: Final = (PAIRS, EIGHTS, ONE_GANG, MANY)
 WITH_SERVICES: Final = (PAIRS, MANY)
 #: More than so many pods are measured once, however often the others are: with all floors that takes long.
 REPEATED_PODS: Final = 1000
-#: After this one the operator is started anew, to see that it writes nothing.
+#: After this one the operator is restarted, to see that it writes nothing.
 RESTARTED: Final = PAIRS
 
 

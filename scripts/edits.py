@@ -50,11 +50,11 @@ LEGEND: Final = f"""
   in place of those that wait.
 - **{LATER_PODS}**: pods on nodes stay as they are. Pods that are made later follow the edit, replacements of
   lost ones included.
-- **{WAITS}**: the scheduler cannot be told about a gang that it has placed, which goes on as it was placed.
-  The set says `EditPending`, with the fields and the command that places the gang anew; without that command
+- **{WAITS}**: the scheduler does not support this edit of a placed gang, which goes on as it was placed.
+  The set says `EditPending`, with the fields and the command that places the gang again; without that command
   the edit takes effect when all pods of the gang have gone.
 - **{REFUSED}**: the API server does not store the edit and names the field. What runs goes on running. To
-  change such a field, delete the set and create it anew.
+  change such a field, delete the set and create it again.
 """
 
 NOTES: Final = """

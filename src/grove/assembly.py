@@ -194,7 +194,7 @@ def _cache(
     pods = cache.add(
         kinds.PODS,
         Pod,
-        # Whoever made them: a gang of somebody else has pods of somebody else.
+        # Also pods that Grove did not create: those of standalone gangs.
         labels=labels.POD_GANG,
         indexes={PODS_BY_OWNER: owner_uids, PODS_BY_GANG: gang_of, PODS_BY_CLIQUE: clique_of, BY_SET: set_of},
     )

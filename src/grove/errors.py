@@ -45,6 +45,8 @@ class GroveError(Exception):
     """Anything that Grove itself raises."""
 
     code = "ERR_GROVE"
+    #: Whether the cause lies in the code, so that a log needs its stack trace.
+    is_defect = False
 
 
 class Terminal(GroveError):
@@ -115,6 +117,7 @@ class BackendFailed(GroveError):
     """A scheduler backend did something that no backend may: a defect, most likely of a third party's."""
 
     code = "ERR_BACKEND_FAILED"
+    is_defect = True
 
     def __init__(self, backend: str, defect: Exception) -> None:
         text = " ".join(str(defect).split())
@@ -165,7 +168,7 @@ class NotFound(ApiError):
 
 
 class Conflict(ApiError):
-    """409: the object changed underneath, or a field has another owner."""
+    """409: another writer changed the object, or a field has another owner."""
 
 
 class AlreadyExists(ApiError):

@@ -175,7 +175,7 @@ def _problem(name: str, backend: object) -> str:
     if own != name:
         return f"gives a backend that calls itself {own!r}; both names must be the same"
     if _LABEL.fullmatch(own) is None:
-        return f"has a name that is no DNS label: {own!r}"
+        return f"has a name that is not a DNS label: {own!r}"
     if _GATE.fullmatch(gate) is None:
         return f"has a scheduling_gate that Kubernetes does not accept: {gate!r}"
     owners = [each.name for each in (make() for make in BUILT_INS.values()) if each.matches(scheduler)]

@@ -49,8 +49,8 @@ OTHERS = {
     "fewer roles that share a level": gang(groups=[make.group("pair", ["train-0-leader"], required=RACK)]),
     "another pod template": gang(annotations={labels.GENERATION_HASH: "another"}),
     "yet another pod template": gang(annotations={labels.GENERATION_HASH: "a third"}),
-    "started anew": gang(annotations={labels.RESTARTS: "1"}),
-    "started anew twice": gang(annotations={labels.RESTARTS: "2"}),
+    "restarted": gang(annotations={labels.RESTARTS: "1"}),
+    "restarted twice": gang(annotations={labels.RESTARTS: "2"}),
 }
 
 

@@ -235,12 +235,12 @@ FROZEN = {
     "one clique more": Case(
         lambda manifest: template(manifest)["cliques"].append(clique("new")),
         CLIQUES,
-        "not allowed to change clique composition; delete the set and create it anew",
+        "not allowed to change clique composition; delete the set and create it again",
     ),
     "another clique": Case(
         put(f"{CLIQUES}.0.name", "gate"),
         CLIQUES,
-        "not allowed to change clique composition; delete the set and create it anew",
+        "not allowed to change clique composition; delete the set and create it again",
     ),
     "the order of cliques": Case(
         lambda manifest: template(manifest)["cliques"].reverse(),

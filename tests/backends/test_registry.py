@@ -92,7 +92,7 @@ def test_a_backend_that_is_not_enabled_is_refused_by_field_with_what_is_enabled(
         "spec.template.cliques[1].spec.podSpec.schedulerName",
     ]
     assert by_name.errors[0].message == (
-        "'kai-scheduler': scheduler backend is not enabled in Grove; enabled are default (default-scheduler)"
+        "'kai-scheduler': scheduler backend is not enabled in Grove; enabled: default (default-scheduler)"
     )
     by_annotation = registry.select(_set([""], "kai"))
     assert by_annotation.backend is None

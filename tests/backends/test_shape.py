@@ -64,7 +64,7 @@ def test_where_nobody_says_the_revision_it_is_that_of_a_gang_without_pods() -> N
 
 
 def test_the_objects_of_a_gang_of_somebody_else_keep_their_names_while_it_is_edited() -> None:
-    """Its pods are not ours to make anew, and name the objects that they were made for."""
+    """Its pods are not ours to create, and name the objects that they were made for."""
     before, after, another = (
         make.gang("theirs", {"w": size}, uid=uid) for size, uid in ((2, "a"), (3, "a"), (2, "b"))
     )
@@ -158,7 +158,9 @@ def test_progress(case: Progressed) -> None:
 def test_a_gang_of_which_every_role_is_scaled_to_none_is_not_placed_but_asleep() -> None:
     asleep = make.gang("train-0", {LEADER: 0, WORKER: 0})
     assert verdict_of(asleep, progress(asleep, [])) == Reading(
-        Verdict.WAITING, "ScaledToZero", "Every role of the gang is scaled to 0; there is nothing to place."
+        Verdict.WAITING,
+        "ScaledToZero",
+        "Every role of the gang is scaled to zero; there is nothing to place.",
     )
 
 

@@ -269,10 +269,10 @@ MISTAKES = {
     "a scheduler nobody serves": Mistake(
         (*CLIQUE, "spec", "podSpec", "schedulerName"),
         "no-such-scheduler",
-        ("schedulerName: ", "'no-such-scheduler'", "enabled are"),
+        ("schedulerName: ", "'no-such-scheduler'", "enabled:"),
     ),
     "a backend nobody serves": Mistake(
-        ("metadata", "annotations"), {"grove.io/scheduler-backend": "slurm"}, ("'slurm'", "enabled are")
+        ("metadata", "annotations"), {"grove.io/scheduler-backend": "slurm"}, ("'slurm'", "enabled:")
     ),
     "a topology that is not in the file": Mistake(
         ("spec", "template", "topologyConstraint"),

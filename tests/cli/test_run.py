@@ -92,7 +92,7 @@ def test_a_scheduler_that_does_not_exist_is_named(cluster: Path, tmp_path: Path,
     file.write_text(file.read_text() + "scheduler: {profiles: [{name: slurm}]}\n")
     ran = grove("run", "--kubeconfig", str(cluster), "--config", str(file))
     assert ran.code == 1
-    assert "scheduler.profiles[0].name: 'slurm' is no scheduler backend" in ran.err
+    assert "scheduler.profiles[0].name: 'slurm' is not a scheduler backend" in ran.err
 
 
 def test_missing_crds_are_named_with_the_way_to_install_them(tmp_path: Path, grove: Grove) -> None:

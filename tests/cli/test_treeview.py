@@ -129,7 +129,7 @@ def test_the_cause_is_told_before_the_symptom() -> None:
         condition("Initialized", "False", "2 of 2 pods exist"),
         condition("Scheduled", "False", "install KAI Scheduler", reason="PreconditionMissing"),
     )
-    assert why_not(broken) == ("not handed to its scheduler: install KAI Scheduler",)
+    assert why_not(broken) == ("not submitted to its scheduler: install KAI Scheduler",)
 
 
 def test_a_reason_that_was_given_wins_over_a_step_of_which_nobody_spoke() -> None:
@@ -145,7 +145,7 @@ def test_a_running_gang_still_tells_what_it_lost() -> None:
     )
     assert why_not(lossy) == (
         "no gang guarantee: the cluster serves no gang API",
-        "cannot be expressed in full: topology-preferred approximated",
+        "not fully expressible for its scheduler: topology-preferred approximated",
     )
     (tree,) = forest(world(lossy))
     shown = drawing(tree)
@@ -165,7 +165,7 @@ def test_the_same_tree_is_data_for_programs() -> None:
     data = as_manifest(tree)
     (the_gang,) = data["children"]
     assert (the_gang["phase"], the_gang["placed"], the_gang["minimum"]) == ("Pending", 1, 2)
-    assert the_gang["why"] == ["waits for its pods: nobody has said why yet"]
+    assert the_gang["why"] == ["waits for its pods: no reason reported yet"]
     clique = the_gang["children"][1]
     assert clique["children"] == [
         {"kind": "Pod", "name": "a", "phase": "Running", "ready": True, "hostname": "", "node": "n1"}
@@ -175,7 +175,7 @@ def test_the_same_tree_is_data_for_programs() -> None:
 def test_a_set_that_no_operator_has_seen_says_so() -> None:
     manifest = make.object_manifest(kinds.CLIQUESETS, SET, {"replicas": 1, "template": {"cliques": []}})
     (tree,) = forest(World([make.view(PodCliqueSet, manifest)]))
-    assert [str(reason) for reason in tree.why] == ["no operator has looked at it yet"]
+    assert [str(reason) for reason in tree.why] == ["no operator has reconciled it yet"]
 
 
 def shown(name: str, **status: object) -> ShownPod:

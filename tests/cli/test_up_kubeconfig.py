@@ -184,7 +184,7 @@ def test_an_operator_that_leads_there_is_not_disturbed(tmp_path: Path, grove: Gr
         ran = grove(*GUEST, "--kubeconfig", str(theirs))
         assert cluster.ask_to_stop() == 0
     assert (ran.code, ran.out) == (1, "")
-    assert "grove: the operator 'grove-7f9c' is at work in this cluster (Lease kube-system/" in ran.err
+    assert "grove: the operator 'grove-7f9c' is running in this cluster (Lease kube-system/" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_an_operator_that_leads_there_is_not_disturbed(tmp_path: Path, grove: Gr
     [
         ((*GUEST, "--nodes", "3"), "--nodes would change nothing"),
         ((*GUEST, "--gpus", "3"), "--gpus would change nothing"),
-        ((*GUEST, "--play-nodes"), "say with --nodes how many"),
+        ((*GUEST, "--play-nodes"), "give their number with --nodes"),
         ((*GUEST, "--data-dir", "x"), "--data-dir has no meaning"),
         (("up", "--play-nodes"), "--play-nodes goes with --control-plane kubeconfig only"),
         (("up", "--control-plane", "real", "--context", "x"), "--context goes with"),

@@ -141,12 +141,12 @@ def test_schedulers_that_nobody_plays_are_named(
         "scheduler: {profiles: [{name: kai-scheduler}, {name: volcano}, {name: yunikorn}]}\n"
     )
     said = grove(*REAL, "--config", str(config)).err
-    assert "grove: nobody schedules for volcano here; --scheduler volcano would\n" in said
-    assert "nobody schedules for kai" not in said
+    assert "grove: no scheduler serves volcano here; start one with --scheduler volcano\n" in said
+    assert "no scheduler serves kai" not in said
     said = grove("up", "--control-plane", "real", "--scheduler", "volcano", "--config", str(config)).err
-    assert "nobody schedules for volcano" not in said
-    assert "grove: only volcano schedules here, but sets that name no scheduler go to default;" in said
-    assert "nobody schedules" not in grove(*REAL).err
+    assert "no scheduler serves volcano" not in said
+    assert "grove: only volcano runs here, but sets that name no scheduler go to default;" in said
+    assert "no scheduler serves" not in grove(*REAL).err
 
 
 def test_another_scheduler_goes_with_a_real_control_plane_only(grove: Grove) -> None:

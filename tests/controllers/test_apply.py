@@ -74,7 +74,7 @@ def test_an_object_of_somebody_else_keeps_its_name_and_is_not_touched() -> None:
         before = await stored(world, kinds.SERVICES, SERVICE)
         applied = await apply(world, Create(kinds.SERVICES, service(await reference(world), ours="yes")))
         assert isinstance(failure(applied), NameTaken)
-        assert "exists already and belongs to ConfigMap stranger" in str(failure(applied))
+        assert "already exists and belongs to ConfigMap stranger" in str(failure(applied))
         assert await stored(world, kinds.SERVICES, SERVICE) == before
 
     on_a_server(story)

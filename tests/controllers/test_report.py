@@ -88,7 +88,7 @@ class Stage:
 
 
 def held(seconds: float) -> Reported:
-    return Reported(False, After(seconds, "the status settles"))
+    return Reported(False, After(seconds, "the status is debounced"))
 
 
 def test_a_status_that_somebody_waits_for_is_written_at_once() -> None:

@@ -52,7 +52,7 @@ GANGS: dict[str, tuple[PodGang, bool]] = {
         make.gang("train-0", {"train-0-worker": 2}, annotations={labels.GENERATION_HASH: "another"}),
         True,
     ),
-    "a gang that is started anew": (
+    "a gang that is restarted": (
         make.gang("train-0", {"train-0-worker": 2}, annotations={labels.RESTARTS: "1"}),
         True,
     ),

@@ -105,3 +105,31 @@ def test_the_guide_names_every_field_of_what_a_backend_answers_and_no_other(
     section = BACKENDS_GUIDE.split(heading)[1].split("\n### ")[0]
     rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", " ".join(rows))) == {each.name for each in fields(answer)}
+
+
+GLOSSARY: Final = re.compile(r"^\| ([^|`]+) \| ([^|]+) \| ((?:`[\w/]+\.py`(?:, )?)+) \|$", re.MULTILINE)
+
+
+def glossary() -> list[tuple[str, str, list[str]]]:
+    """The rows of the glossary: word, meaning, modules."""
+    section = CONTRIBUTING.partition("## Glossary")[2].partition("\n## ")[0]
+    rows = [row for row in section.splitlines() if row.startswith("| ")][1:]
+    found = [
+        (word, meaning, re.findall(r"`([^`]+)`", where)) for word, meaning, where in GLOSSARY.findall(section)
+    ]
+    assert len(found) == len(rows), "every row names a word, its meaning and modules"
+    return found
+
+
+def test_the_modules_of_the_glossary_exist() -> None:
+    named = {module for _, _, modules in glossary() for module in modules}
+    found = {
+        module for module in named for root in (ROOT, ROOT / "src" / "grove") if (root / module).is_file()
+    }
+    assert named - found == set()
+
+
+def test_no_word_of_the_glossary_is_explained_twice() -> None:
+    words = [word for row, _, _ in glossary() for word in row.split(", ")]
+    assert len(words) >= 25
+    assert sorted(words) == sorted(set(words))

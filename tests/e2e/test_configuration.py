@@ -49,7 +49,7 @@ def test_a_required_rack_is_refused_where_the_topology_gate_is_off() -> None:
         )
         accepted = scene.condition(kinds.CLIQUESETS, "train", "Accepted")
         assert (accepted["status"], accepted["reason"]) == ("False", "Unsupported")
-        assert "it knows no topology constraints for groups here" in accepted["message"]
+        assert "it does not support topology constraints for groups here" in accepted["message"]
         await scene.apply(train(role("worker", 2), name="plain"))
         await scene.until_running("plain-0", 2)
 

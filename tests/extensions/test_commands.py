@@ -111,7 +111,7 @@ def test_a_backend_that_breaks_a_rule_fails_with_the_rule_and_the_reason(site: P
     assert ran.code == 1
     failed = [line for line in ran.out.splitlines() if "FAILED" in line]
     assert any("a pod gets the gate and the scheduler and keeps foreign gates: " in line for line in failed)
-    assert ran.err == "grove: not as it should be: acme\n"
+    assert ran.err == "grove: failed: acme\n"
     told = json.loads(grove("backend", "check", "acme", "-o", "json").out)
     assert [each["passed"] for each in told] == [False]
 
@@ -168,7 +168,7 @@ def test_a_broken_package_fails_the_check_and_an_unknown_name_is_refused(site: P
     assert "cannot be imported: ValueError: no" in ran.out
     unknown = grove("backend", "check", "slurm")
     assert (unknown.code, unknown.out) == (1, "")
-    assert unknown.err.startswith("grove: 'slurm' is no scheduler backend; there are default, kai")
+    assert unknown.err.startswith("grove: 'slurm' is not a scheduler backend; known backends: default, kai")
 
 
 @pytest.fixture(scope="module")
@@ -279,7 +279,7 @@ def test_what_it_writes_is_found_and_checked_once_it_is_installed(
         ("a" * 41, "at most 40"),
         ("../up", "lower-case letters"),
         ("kai", "ships with Grove"),
-        ("class", "a word of the language Python"),
+        ("class", "a Python keyword"),
     ],
 )
 def test_a_bad_name_is_refused_and_nothing_is_written(

@@ -90,7 +90,7 @@ CASES = {
         source=backend_source("other"),
     ),
     "a name that no label can hold": Case(
-        "has a name that is no DNS label: 'Acme_1'", source=backend_source("Acme_1"), point="Acme_1"
+        "has a name that is not a DNS label: 'Acme_1'", source=backend_source("Acme_1"), point="Acme_1"
     ),
     "a gate that no pod can have": Case(
         "has a scheduling_gate that Kubernetes does not accept: 'a b'",
@@ -173,7 +173,7 @@ def test_a_broken_namesake_of_a_built_in_does_not_keep_it_from_being_enabled(sit
 def test_an_unknown_profile_says_which_installed_ones_could_not_be_asked(site: Path) -> None:
     install(site, "acme-grove", "raise ValueError('no')", points={"acme": "acme_grove:Backend"})
     with pytest.raises(
-        InvalidConfiguration, match=r"'acme-scheduler' is no scheduler backend; .*; not usable: acme-grove"
+        InvalidConfiguration, match=r"'acme-scheduler' is not a scheduler backend; .*; not usable: acme-grove"
     ):
         registry_for(load(CONFIGURATION % "acme-scheduler").scheduler)
 

@@ -334,12 +334,12 @@ GANGS = {
     for name in ("t-0", "t-1")
 }
 ADDED = (
-    "spec.template.cliques: roles were added or removed (router) while gang t-0 is placed, and its scheduler "
-    "cannot be told; delete the set and create it anew"
+    "spec.template.cliques: roles were added or removed (router) while gang t-0 is placed, which its "
+    "scheduler does not support; delete the set and create it again"
 )
 RENAMED = (
-    "spec.template.cliques: roles were added or removed (router, worker) while gang t-1 is placed, and its "
-    "scheduler cannot be told; delete the set and create it anew"
+    "spec.template.cliques: roles were added or removed (router, worker) while gang t-1 is placed, which its "
+    "scheduler does not support; delete the set and create it again"
 )
 BELOW = (
     "spec.template.cliques[1].spec.replicas: 2 is below minAvailable, which is 3: it was left out and became the "
@@ -397,7 +397,7 @@ def test_what_waits_says_what_to_do_about_it() -> None:
     waiting = {"t-0": [PRIORITY_FIELD, GANG_FIELD]}
     assert pending_sentence(waiting, "team-a") == (
         "spec.template.priorityClassName, spec.template.topologyConstraint: edited while pods of gang t-0 are on "
-        "nodes, and the scheduler cannot be told; takes effect when the gang is placed anew: "
+        "nodes, which its scheduler does not support; takes effect when the gang is placed again: "
         "kubectl delete pods -n team-a -l grove.io/podgang=t-0 does that at once"
     )
 

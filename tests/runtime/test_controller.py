@@ -10,6 +10,7 @@ from tests.runtime.fakes import FakeServer, pass_time
 
 from grove.errors import (
     AlreadyExists,
+    BackendFailed,
     Conflict,
     Forbidden,
     TooManyRequests,
@@ -151,6 +152,7 @@ def test_a_terminal_failure_is_said_once_and_not_retried(caplog: pytest.LogCaptu
         (Unreachable("refused"), logging.INFO, "unavailable"),
         (TooManyRequests("slow down"), logging.INFO, "unavailable"),
         (Forbidden("may not"), logging.ERROR, "error"),
+        (BackendFailed("acme", KeyError("x")), logging.ERROR, "error"),
         (ZeroDivisionError("a bug"), logging.ERROR, "error"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
@@ -172,7 +174,8 @@ def test_other_failures_are_retried_and_logged_by_how_much_they_matter(
     again = logging.DEBUG if level == logging.ERROR else level
     assert [record.levelno for record in caplog.records] == [level, again]
     # What the API server refused explains itself; a bug needs its stack.
-    assert all(bool(record.exc_info) == isinstance(error, ZeroDivisionError) for record in caplog.records)
+    is_bug = isinstance(error, ZeroDivisionError | BackendFailed)
+    assert all(bool(record.exc_info) == is_bug for record in caplog.records)
 
 
 def test_a_key_that_keeps_failing_is_tried_ever_more_slowly() -> None:

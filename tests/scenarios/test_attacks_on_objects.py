@@ -43,7 +43,7 @@ async def start_anew_while_a_role_sleeps(scene: Scene) -> None:
 
 
 ATTACKS: Final = (
-    Disturbance("gang started anew while a role sleeps", "running", start_anew_while_a_role_sleeps),
+    Disturbance("gang restarted while a role sleeps", "running", start_anew_while_a_role_sleeps),
     Disturbance("objects deleted, label lost", "running", delete_objects_without_our_label),
     Disturbance("gang deleted in the foreground", "running", delete_the_gang_in_the_foreground),
 )

@@ -91,7 +91,7 @@ def test_a_writer_who_insists_on_a_label_of_ours_meets_longer_and_longer_pauses_
         intruder = Intruder(world, kinds.GANGS, "train-0", patch)
         await intruder.insist(60)
         assert 5 <= repairs(world, "podgangs.scheduler.grove.io") - before <= 12
-        sentence = f'metadata.labels[{labels.COMPONENT}] is written again and again by "intruder"'
+        sentence = f'metadata.labels[{labels.COMPONENT}] is repeatedly overwritten by "intruder"'
         assert sentence in await accepted(world)
         events = await world.all(EVENTS)
         told = [each for each in events if each["reason"] == "FieldContested"]
@@ -112,7 +112,7 @@ def test_a_writer_who_insists_on_a_field_of_a_service_is_named() -> None:
         intruder = Intruder(world, kinds.SERVICES, "train-0", patch)
         await intruder.insist(60)
         assert intruder.rounds <= 12
-        assert 'Service train-0: spec.publishNotReadyAddresses is written again and again by "intruder"' in (
+        assert 'Service train-0: spec.publishNotReadyAddresses is repeatedly overwritten by "intruder"' in (
             await accepted(world)
         )
 
@@ -131,6 +131,6 @@ def test_a_single_edit_is_put_back_at_once_and_not_called_contested() -> None:
             return bool(gang["metadata"]["labels"][labels.COMPONENT] == labels.COMPONENT_GANG)
 
         await world.until(mended, "the label is put back", seconds=0.5)
-        assert "again and again" not in await accepted(world)
+        assert "repeatedly overwritten" not in await accepted(world)
 
     run_world(story)

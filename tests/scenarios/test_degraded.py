@@ -87,8 +87,8 @@ def test_a_service_of_somebody_else_is_told_by_the_set_until_it_is_gone() -> Non
         await world.until(lambda: degraded(world), "the set says so", seconds=5)
         told = await set_condition(world, "train", "Degraded")
         assert (told["status"], told["reason"]) == ("True", "NameTaken")
-        assert "Service default/train-0 exists already" in told["message"]
-        assert "Service default/train-0 exists already" in str((await shown(world))["Reason"])
+        assert "Service default/train-0 already exists" in told["message"]
+        assert "Service default/train-0 already exists" in str((await shown(world))["Reason"])
         await world.user.delete(kinds.SERVICES, Key("default", "train-0"))
         await until_running(world, "train-0")
         await world.settle()
@@ -153,7 +153,7 @@ def test_a_gang_without_a_set_that_asks_for_an_impossible_backend_says_so(asked:
         await world.until(lambda: scheduled(world), "the gang says so", seconds=10)
         told = await world.condition("solo", "Scheduled")
         assert (told["status"], told["reason"]) == ("False", "BackendNotEnabled")
-        assert f"{asked!r}: scheduler backend is not enabled in Grove; enabled are" in told["message"]
+        assert f"{asked!r}: scheduler backend is not enabled in Grove; enabled:" in told["message"]
 
     run_world(story)
 

@@ -189,7 +189,7 @@ scheduler:
         await world.settle()
         accepted = await set_condition(world, "train", "Accepted")
         assert (accepted["status"], accepted["reason"]) == ("False", "Unsupported")
-        assert "guarantees no gang here" in accepted["message"]
+        assert "cannot guarantee gang scheduling here" in accepted["message"]
         assert await world.pods() == []
 
     run_world(story, WorldOptions(features=frozenset(), configuration=configuration))
@@ -247,7 +247,7 @@ def test_a_service_of_somebody_else_with_our_name_is_told_and_waited_for() -> No
             for each in await events_about(world, "PodCliqueSet", "train")
             if each["reason"] == "SyncFailed"
         ]
-        assert ["Service default/train-0 exists already" in each["message"] for each in told] == [True]
+        assert ["Service default/train-0 already exists" in each["message"] for each in told] == [True]
         kept = await world.get(kinds.SERVICES, "train-0")
         assert kept is not None
         assert kept["spec"]["selector"] == {"app": "theirs"}
@@ -289,7 +289,7 @@ def test_a_scheduler_object_of_somebody_else_with_our_name_is_not_taken_over(min
         assert "ownerReferences" not in kept["metadata"]
         told = await world.condition("train-0", "Scheduled")
         assert told["status"] == "False"
-        assert f"PodGroup default/{name} exists already" in told["message"]
+        assert f"PodGroup default/{name} already exists" in told["message"]
         await world.user.delete(podgroups, Key("default", name))
         # Our gated pods point to it already, so Kubernetes protects it until somebody insists.
         insisted: Manifest = {"metadata": {"finalizers": None}}
@@ -395,7 +395,7 @@ def test_an_object_of_somebody_else_that_says_the_same_is_neither_taken_over_nor
         await world.start_operator()
         await world.settle()
         told = [each["message"] for each in await events_about(world, "PodGang", "train-0")]
-        assert any("exists already and belongs to no controller" in each for each in told)
+        assert any("already exists and has no controlling owner" in each for each in told)
         await world.user.delete(kinds.CLIQUESETS, Key("default", "train"))
         await until_gone(world, kinds.CLIQUESETS, "train")
         await world.settle()

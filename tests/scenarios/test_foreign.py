@@ -125,10 +125,7 @@ def test_a_pod_without_what_it_must_be_born_with_holds_the_gang_back_and_is_name
         await world.settle()
         initialized = await world.condition("guest", "Initialized")
         assert initialized["status"] == "False"
-        assert (
-            "pod guest-leader-0: spec.schedulingGroup is None but its scheduler needs"
-            in initialized["message"]
-        )
+        assert "pod guest-leader-0: spec.schedulingGroup is None but must be" in initialized["message"]
         assert "PodsNotPrepared" in await reasons_about(world, "PodGang", "guest")
         assert all(each["spec"]["schedulingGates"] for each in await world.pods())
 

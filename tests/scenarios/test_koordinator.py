@@ -345,7 +345,7 @@ def test_a_gang_that_no_single_rack_can_take_waits_and_the_racks_are_counted() -
         told = await until_reason(world, "train-0", "Scheduled", "Unschedulable")
         await world.settle()
         assert placed(await world.pods()) == {}
-        assert "no one of the topology domains has room for 3 pods; RackLayer/" in told["message"]
+        assert "no single topology domain has room for 3 pods; RackLayer/" in told["message"]
         await world.add_node("more", labels={RACK: rack_of(await world.all(NODES))})
         await until_running(world, "train-0")
         nodes = {

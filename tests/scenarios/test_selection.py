@@ -128,7 +128,7 @@ def test_a_refusal_names_the_backends_that_are_enabled() -> None:
         accepted = await refusal(world, "train")
         assert accepted["reason"] == "BackendNotEnabled"
         assert (
-            "scheduler backend is not enabled in Grove; enabled are default (default-scheduler)"
+            "scheduler backend is not enabled in Grove; enabled: default (default-scheduler)"
             in (accepted["message"])
         )
 
@@ -202,7 +202,7 @@ def test_a_gang_with_the_label_of_a_backend_that_is_not_enabled_stays_and_says_s
         await pass_time(10)
         told = await world.condition("orphan", "Scheduled")
         assert (told["status"], told["reason"]) == ("False", "BackendNotEnabled")
-        assert "'volcano': scheduler backend is not enabled in Grove; enabled are" in told["message"]
+        assert "'volcano': scheduler backend is not enabled in Grove; enabled:" in told["message"]
         assert "BackendNotEnabled" in await reasons_about(world, "PodGang", "orphan")
 
     run_world(story)

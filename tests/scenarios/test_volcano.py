@@ -84,7 +84,7 @@ def test_one_node_short_binds_nobody_says_why_and_a_node_more_lets_it_run() -> N
         assert await bound(world) == {}
         assert told["message"] == (
             "0 of 5 pods placed; 1/5 tasks in gang unschedulable: pod group is not ready, 5 Pending, 5 minAvailable; "
-            "Pending: 1 Unschedulable, 4 Schedulable; no node is named, as when queue 'default' has no share left of nvidia.com/gpu, "
+            "Pending: 1 Unschedulable, 4 Schedulable; Volcano names no node, as it does when queue 'default' has no share left of nvidia.com/gpu, "
             "which is at most what all nodes have."
         )
         await world.add_node("node-5")

@@ -67,7 +67,7 @@ async def applications(world: World) -> set[str]:
 
 
 async def restarts(world: World) -> int:
-    """How many times the gang was started anew."""
+    """How many times the gang was restarted."""
     gang = await world.gang("train-0")
     assert gang is not None
     return int((gang["metadata"].get("annotations") or {}).get(labels.RESTARTS, "0"))
@@ -147,7 +147,7 @@ def test_a_gang_that_yunikorn_gave_up_says_so_and_is_tried_anew_as_another_appli
         await until_reason(world, "train-0", "Scheduled", "Unschedulable")
         first = await applications(world)
         async with History(world, kinds.GANGS) as history:
-            await world.until(lambda: restarted(world), "the gang is started anew", seconds=120)
+            await world.until(lambda: restarted(world), "the gang is restarted", seconds=120)
             await world.settle()
         # The second start follows at once, so this is told for a moment only; the event stays.
         ended = history.first("PodGang", lambda gang: "YuniKorn gave up" in reason(gang)["message"])
@@ -158,7 +158,9 @@ def test_a_gang_that_yunikorn_gave_up_says_so_and_is_tried_anew_as_another_appli
             "Grove tries again with new pods."
         )
         await until_reason(world, "train-0", "Scheduled", "Unschedulable")
-        assert (await world.condition("train-0", "Scheduled"))["message"].endswith("; this is attempt 2.")
+        assert (await world.condition("train-0", "Scheduled"))["message"].endswith(
+            "; restarts of the gang so far: 1."
+        )
         second = await applications(world)
         assert (len(first), len(second), await restarts(world)) == (1, 1, 1)
         assert first.isdisjoint(second)

@@ -39,7 +39,7 @@ GANGS = {
     "a gang that runs is not asked for its steps": GangCase(
         "Running", [said("Initialized", "False", "1 of 2")]
     ),
-    "nobody has written a status": GangCase("", [], ["waits for its pods: nobody has said why yet"]),
+    "nobody has written a status": GangCase("", [], ["waits for its pods: no reason reported yet"]),
     "pods are missing": GangCase(
         "Pending",
         [said("Initialized", "False", "1 of 2 pods exist"), NO_ROOM],
@@ -59,7 +59,7 @@ GANGS = {
             said("Initialized", "False", "2 of 2 pods exist; install KAI"),
             said("Scheduled", "False", "install KAI", "PreconditionMissing"),
         ],
-        ["not handed to its scheduler: install KAI"],
+        ["not submitted to its scheduler: install KAI"],
     ),
     "what keeps it from running comes before what happened to it": GangCase(
         "Pending",
@@ -71,9 +71,9 @@ GANGS = {
         [LOSS, GUARANTEE, said("OwnershipConflict", "True", "spec.queue"), COMPLETE, NO_ROOM],
         [
             "not placed: 0/4 nodes are available",
-            "somebody else owns a field of its scheduler object: spec.queue",
+            "another writer owns a field of its scheduler object: spec.queue",
             "~no gang guarantee: no gang API",
-            "~cannot be expressed in full: rack approximated",
+            "~not fully expressible for its scheduler: rack approximated",
         ],
     ),
     "a gang that runs says that its scheduler's objects cannot be kept up": GangCase(
@@ -87,7 +87,7 @@ GANGS = {
             said("Scheduled", "False", "0 of 2 pods placed; install KAI", "PreconditionMissing"),
             said("Degraded", "True", "install KAI", "PreconditionMissing"),
         ],
-        ["not handed to its scheduler: 0 of 2 pods placed; install KAI"],
+        ["not submitted to its scheduler: 0 of 2 pods placed; install KAI"],
     ),
     "a gang that runs says what waits and which pods are not its own": GangCase(
         "Running",
@@ -96,7 +96,7 @@ GANGS = {
             said("BackendChangePending", "True", "the set asks for kai", "PodsStillPlaced"),
         ],
         [
-            "~has not moved to another scheduler yet: the set asks for kai",
+            "~move to another scheduler pending: the set asks for kai",
             "~stray pods: stray: owned by no PodClique",
         ],
     ),
@@ -151,9 +151,9 @@ SETS = {
             said("Accepted", "True"),
             said("EditPending", "True", "priorityClassName: edited", "PodsStillPlaced"),
         ],
-        want=["an edit waits: priorityClassName: edited"],
+        want=["edit pending: priorityClassName: edited"],
     ),
-    "a set without an operator": SetCase([], None, ["no operator has looked at it yet"]),
+    "a set without an operator": SetCase([], None, ["no operator has reconciled it yet"]),
 }
 
 

@@ -1,4 +1,4 @@
-"""What may be stored and carried out: defaults, validation and the judgement, as functions on values. Pure.
+"""Whether a set is accepted: defaults, validation and the final judgement. Pure.
 
 `default` fills in a manifest; `validate` returns what is wrong, field by field, `validate_limits` what
 exceeds the configured limits; `judge` says whether a set can be carried out and by which backend.

@@ -1,4 +1,4 @@
-"""What a PodCliqueSet means where it says nothing: `default(manifest)`.
+"""Defaults of a PodCliqueSet: `default(manifest)` fills in what is left out.
 
 Returns a new manifest with the fields filled in; never changes what the user wrote, never looks below
 podSpec except for the two fields that the Go operator fills in there. Filling in twice is the same as once.
@@ -40,7 +40,7 @@ def _default_clique(spec: Manifest) -> None:
     # Clients of the typed API read a blank name, not a missing one.
     _set(spec, "roleName", "")
     _set(spec, "replicas", 1)
-    # A role that sleeps (0 replicas) gets its minimum when it wakes: 0 could never be changed again.
+    # A role that is scaled to zero gets its minimum when it is scaled up: 0 could never be changed again.
     if spec["replicas"]:
         _set(spec, "minAvailable", spec["replicas"])
     if spec.get("autoScalingConfig") is not None and spec["replicas"]:

@@ -1,4 +1,4 @@
-"""May this set be carried out here, by which backend, and with which remarks? The one answer. Pure.
+"""Decides in one place whether a set is accepted, by which backend, and with which notices. Pure.
 
 The set's controller and `grove render` both ask `judge`; nobody else validates a set or selects for it. The
 controller adds what only a cluster can tell: edits that gangs on nodes cannot follow (`plan.edits`), and pod

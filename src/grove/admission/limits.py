@@ -12,7 +12,7 @@ def validate_limits(cliqueset: PodCliqueSet, *, pods_per_set: int) -> Iterator[F
     """The field by which a set exceeds the limit, with the numbers and the way out."""
     replicas = cliqueset.spec.replicas
     each = sum(clique.spec.replicas for clique in cliqueset.standalone_cliques)
-    # A replica whose roles all sleep has no pods, but objects all the same.
+    # A replica whose roles are all scaled to zero has no pods, but objects all the same.
     asked = replicas * max(1, each)
     if asked <= pods_per_set:
         return

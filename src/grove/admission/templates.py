@@ -1,4 +1,4 @@
-"""What an API server says to a role's pod template, in the words of the set. Pure.
+"""Translates an API server's errors about a role's pod template into errors about the set's fields. Pure.
 
 A pod as it would be created is sent as a dry run; here is that pod, and what a refusal of it means: whether
 the template is wrong, and in which field of the set.

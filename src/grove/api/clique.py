@@ -34,12 +34,18 @@ class PodCliqueSpec(View):
         says("The pods, as core/v1 PodSpec; every field is kept as written.", required=True, schema=POD_SPEC),
     ] = msgspec.field(default_factory=dict)
     replicas: Annotated[
-        Int32, says("How many pods; 0 puts the role to sleep.", default=1, minimum=0, maximum=MAX_REPLICAS)
+        Int32,
+        says(
+            "How many pods; with 0 the gang does not wait for the role.",
+            default=1,
+            minimum=0,
+            maximum=MAX_REPLICAS,
+        ),
     ] = 1
     min_available: Annotated[
         Int32 | None,
         says(
-            "How many pods the gang cannot do without; when omitted, the replicas that the set has at first.",
+            "How many pods the gang needs at least; when omitted, the replicas that the set has at first.",
             minimum=0,
         ),
     ] = None
@@ -56,7 +62,7 @@ class PodCliqueSpec(View):
 
     @property
     def needed(self) -> int:
-        """How many pods the gang cannot do without now: none of a role that sleeps."""
+        """How many pods the gang cannot do without now: none of a role that is scaled to zero."""
         return self.minimum if self.replicas > 0 else 0
 
 
@@ -64,8 +70,8 @@ class LastError(View):
     """An error as clients of the Go operator read it."""
 
     code: Annotated[str, says("Stable code of the error.", required=True)] = ""
-    description: Annotated[str, says("What happened, for people.", required=True)] = ""
-    observed_at: Annotated[Time, says("When it was seen.", required=True)] = ""
+    description: Annotated[str, says("Message for people.", required=True)] = ""
+    observed_at: Annotated[Time, says("When the error was observed.", required=True)] = ""
 
 
 class PodsSelectedToUpdate(View):
@@ -95,7 +101,7 @@ class PodCliqueStatus(View):
     """What was last seen of a clique's pods."""
 
     observed_generation: Annotated[Int64 | None, says("Generation this status belongs to.")] = None
-    last_errors: Annotated[tuple[LastError, ...], says("Errors of the last incomplete attempt.")] = ()
+    last_errors: Annotated[tuple[LastError, ...], says("Errors of the last reconcile that failed.")] = ()
     replicas: Annotated[Int32, says("Pods that exist and are not terminating.")] = 0
     ready_replicas: Annotated[Int32, says("Pods that are ready.", default=0)] = 0
     updated_replicas: Annotated[Int32, says("Pods made from the current template.", default=0)] = 0
@@ -119,5 +125,5 @@ class PodCliqueStatus(View):
 class PodClique(Object):
     """The pods of one role of one replica of a set."""
 
-    spec: Annotated[PodCliqueSpec, says("What the pods are.", required=True)] = PodCliqueSpec()
-    status: Annotated[PodCliqueStatus, says("What was last seen.")] = PodCliqueStatus()
+    spec: Annotated[PodCliqueSpec, says("Desired state.", required=True)] = PodCliqueSpec()
+    status: Annotated[PodCliqueStatus, says("Last observed state.")] = PodCliqueStatus()

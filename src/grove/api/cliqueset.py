@@ -114,7 +114,7 @@ class ScalingGroupConfig(View):
     )
     replicas: Annotated[
         Int32 | None,
-        says("How many copies of the group; 0 puts it to sleep.", default=1, minimum=0, maximum=MAX_REPLICAS),
+        says("How many copies of the group; 0 for none.", default=1, minimum=0, maximum=MAX_REPLICAS),
     ] = None
     min_available: Annotated[
         Int32 | None,
@@ -157,7 +157,7 @@ class PodCliqueSetTemplate(View):
     topology_constraint: Annotated[TopologyConstraint | None, says("Packing of a whole replica.")] = None
     termination_delay: Annotated[
         str | None,
-        says("How long a replica may miss pods it cannot do without, such as 4h0m0s (the default)."),
+        says("How long a replica may be below its minimum, such as 4h0m0s (the default)."),
     ] = None
     resource_claim_templates: Annotated[
         tuple[ResourceClaimTemplate, ...], says("Device claims to share.")
@@ -242,7 +242,7 @@ class PodCliqueSetStatus(View):
     conditions: Annotated[
         tuple[Condition, ...], says("Accepted, Available, Degraded and TopologyLevelsUnavailable.")
     ] = ()
-    last_errors: Annotated[tuple[LastError, ...], says("Errors of the last incomplete attempt.")] = ()
+    last_errors: Annotated[tuple[LastError, ...], says("Errors of the last reconcile that failed.")] = ()
     replicas: Annotated[Int32, says("Replicas that should exist.")] = 0
     updated_replicas: Annotated[Int32, says("Replicas made from the current template.", default=0)] = 0
     available_replicas: Annotated[Int32, says("Replicas with enough ready pods everywhere.", default=0)] = 0
@@ -262,8 +262,8 @@ class PodCliqueSetStatus(View):
 class PodCliqueSet(Object):
     """One description of a multi-role workload; each replica is scheduled as a whole."""
 
-    spec: Annotated[PodCliqueSetSpec, says("What is wanted.", required=True)] = PodCliqueSetSpec()
-    status: Annotated[PodCliqueSetStatus, says("What was last seen.")] = PodCliqueSetStatus()
+    spec: Annotated[PodCliqueSetSpec, says("Desired state.", required=True)] = PodCliqueSetSpec()
+    status: Annotated[PodCliqueSetStatus, says("Last observed state.")] = PodCliqueSetStatus()
 
     @property
     def template(self) -> PodCliqueSetTemplate:

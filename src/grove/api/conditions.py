@@ -117,7 +117,7 @@ TABLE: Final[tuple[Entry, ...]] = (
     Entry(
         "PodGang",
         SCHEDULED,
-        "The scheduler has placed the pods that the gang cannot do without; if not, the message says why.",
+        "The scheduler has placed the minimum of every podgroup; if not, the message says why.",
         (
             GANG_PLACED,
             WAITING_FOR_PODS,
@@ -139,6 +139,7 @@ TABLE: Final[tuple[Entry, ...]] = (
             BACKEND_NOT_ENABLED,
             UNSUPPORTED,
             OWNERSHIP_CONFLICT,
+            BEING_DELETED,
         ),
     ),
     Entry(
@@ -147,17 +148,17 @@ TABLE: Final[tuple[Entry, ...]] = (
         "Enough pods of every podgroup are ready, or have succeeded while others are ready.",
         (ALL_PODS_READY, PODS_NOT_READY, PODS_SUCCEEDED),
     ),
-    Entry("PodGang", UNHEALTHY, "Pods that the gang cannot do without fail.", (PODS_FAILING,)),
+    Entry("PodGang", UNHEALTHY, "A placed gang has lost pods that its minimum needs.", (PODS_FAILING,)),
     Entry(
         "PodGang",
         DISRUPTION_TARGET,
-        "The gang is about to be ended or moved.",
+        "A pod of the gang is about to be terminated.",
         (PREEMPTED,),
     ),
     Entry(
         "PodGang",
         OWNERSHIP_CONFLICT,
-        "Somebody else writes a field of the scheduler's object that Grove needs; the message names both.",
+        "Another writer owns a field of the scheduler's object that Grove needs; the message names both.",
         (FIELD_OWNED_BY_OTHER,),
     ),
     Entry(
@@ -187,13 +188,13 @@ TABLE: Final[tuple[Entry, ...]] = (
     Entry(
         "PodGang",
         DEGRADED,
-        "The scheduler's objects of the gang cannot be kept up; what runs goes on running.",
-        (SYNC_FAILED, UNSUPPORTED, PRECONDITION_MISSING, BACKEND_NOT_ENABLED),
+        "The gang's scheduler objects cannot be kept up to date; running pods keep running.",
+        (SYNC_FAILED, UNSUPPORTED, PRECONDITION_MISSING, BACKEND_NOT_ENABLED, BEING_DELETED),
     ),
     Entry(
         "PodCliqueSet",
         EDIT_PENDING,
-        "Something that was edited takes effect only when a gang is placed anew; the message says how.",
+        "An edit takes effect only when a gang is placed again; the message says how.",
         (PODS_STILL_PLACED,),
     ),
     Entry(
@@ -211,7 +212,7 @@ TABLE: Final[tuple[Entry, ...]] = (
     Entry(
         "PodCliqueSet",
         DEGRADED,
-        "Something that belongs to the set cannot be written or kept up; the message says what and why.",
+        "A child of the set cannot be written or kept up to date; the message says which and why.",
         (NAME_TAKEN, SYNC_FAILED),
     ),
     Entry(
@@ -247,7 +248,7 @@ TABLE: Final[tuple[Entry, ...]] = (
     Entry(
         "PodCliqueScalingGroup",
         GANG_TERMINATION_IN_PROGRESS,
-        "Copies of the group are being ended because they missed pods for too long.",
+        "Copies of the group are being terminated because they were below their minimum for too long.",
         (GANG_TERMINATION_ACTIVE,),
     ),
     Entry(

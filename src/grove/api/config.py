@@ -43,8 +43,8 @@ class ClientConnection(View):
     there to end a loop that ran wild, so that it must be beyond what one operator can do in earnest.
     """
 
-    qps: Annotated[float, says("Requests per second in the long run; 0 means no limit.")] = 5000.0
-    burst: Annotated[int, says("Requests at once.")] = 10000
+    qps: Annotated[float, says("Sustained requests per second; 0 means no limit.")] = 5000.0
+    burst: Annotated[int, says("Burst of requests.")] = 10000
     content_type: Annotated[str, says("Accepted for compatibility; the operator speaks JSON.")] = ""
     accept_content_types: Annotated[str, says("Accepted for compatibility; the operator speaks JSON.")] = ""
 
@@ -53,9 +53,9 @@ class LeaderElection(View):
     """Which of several operators works."""
 
     enabled: Annotated[bool, says("Whether replicas of the operator elect a leader.")] = False
-    lease_duration: Annotated[str, says("How long a silent leader is waited for.")] = "15s"
+    lease_duration: Annotated[str, says("How long a leader that does not renew keeps the lease.")] = "15s"
     renew_deadline: Annotated[str, says("How long a leader tries to renew before it gives up.")] = "10s"
-    retry_period: Annotated[str, says("How often leadership is tried for.")] = "2s"
+    retry_period: Annotated[str, says("How often to try to acquire or renew the lease.")] = "2s"
     resource_lock: Annotated[str, says("Kind of the lock; leases.")] = "leases"
     resource_name: Annotated[str, says("Name of the Lease.")] = "grove-operator-leader-election"
     resource_namespace: Annotated[str, says("Namespace of the Lease; the operator's own when blank.")] = ""

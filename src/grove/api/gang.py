@@ -35,7 +35,7 @@ class NamespacedName(View):
 class PodReference(NamespacedName):
     """One pod of a gang; a later pod of the same name is another one."""
 
-    uid: Annotated[str, says("Its UID; empty in references that somebody else wrote.")] = ""
+    uid: Annotated[str, says("Its UID; empty in references that another writer made.")] = ""
 
 
 class GangPack(View):
@@ -109,7 +109,7 @@ class PodGangStatus(View):
     message: Annotated[
         str, says("What keeps the gang from being placed or ready, or that nothing does, in one sentence.")
     ] = ""
-    conditions: Annotated[tuple[Condition, ...], says("The gang's story; see the table of conditions.")] = ()
+    conditions: Annotated[tuple[Condition, ...], says("State of the gang; see the table of conditions.")] = ()
     placement_score: Annotated[
         float | None, says("How good the placement is, 1.0 being the best, where the scheduler says so.")
     ] = None
@@ -118,8 +118,8 @@ class PodGangStatus(View):
 class PodGang(Object):
     """What must be placed together or not at all."""
 
-    spec: Annotated[PodGangSpec, says("What belongs together.", required=True)] = PodGangSpec()
-    status: Annotated[PodGangStatus, says("What became of it.", default=NEWBORN_STATUS)] = PodGangStatus()
+    spec: Annotated[PodGangSpec, says("Desired state.", required=True)] = PodGangSpec()
+    status: Annotated[PodGangStatus, says("Last observed state.", default=NEWBORN_STATUS)] = PodGangStatus()
 
     @property
     def minimum(self) -> int:

@@ -45,7 +45,7 @@ RECONCILE_TRIGGER: Final = "grove.io/reconcile-trigger"
 TOPOLOGY_NAME: Final = "grove.io/topology-name"
 #: On a gang: a process of its own (grove backend run) acts on it, and the operator does not.
 EXTERNAL_BACKEND: Final = "grove.io/external-backend"
-#: On a gang: how many times it was started anew since it was created.
+#: On a gang: how many times it was restarted since it was created.
 RESTARTS: Final = "grove.io/restarts"
 #: On a gang: the hash of the set's pod templates from which its pods are made.
 GENERATION_HASH: Final = "grove.io/generation-hash"

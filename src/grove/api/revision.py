@@ -1,7 +1,7 @@
 """The revision of a gang: which of its starts a pod and a scheduler object belong to.
 
 A scheduler remembers a gang by the names of its objects and of the pods' links. What is deleted, edited or
-started anew under the same name is taken for what was there before: members that are terminating count for
+restarted under the same name is taken for what was there before: members that are terminating count for
 their replacements, a minimum that cannot be changed stays. So every start has names of its own. The revision
 is a part of those names and stands on each pod (`labels.GANG_REVISION`).
 
@@ -23,7 +23,7 @@ _LENGTH: Final = 10
 
 
 def restarts(gang: PodGang) -> int:
-    """How many times the gang was started anew since it was created."""
+    """How many times the gang was restarted since it was created."""
     text = gang.annotations.get(labels.RESTARTS, "")
     return int(text) if text.isascii() and text.isdigit() else 0
 

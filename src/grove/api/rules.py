@@ -16,7 +16,7 @@ from grove.meta import Manifest
 
 _FORBIDDEN: Final = "FieldValueForbidden"
 _REQUIRED: Final = "FieldValueRequired"
-_IMMUTABLE: Final = "field is immutable; delete the PodCliqueSet and create it anew to change it"
+_IMMUTABLE: Final = "field is immutable; delete the PodCliqueSet and create it again to change it"
 _PACK_DOMAIN: Final = "packDomain is deprecated and cannot be used on new workloads; use pack.required"
 _GROUPS: Final = "self.podCliqueScalingGroups"
 _BUDGET: Final = names.NAME_BUDGET
@@ -169,7 +169,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
         Rule("size(self) > 0", "at least one PodClique must be defined", reason=_REQUIRED),
         Rule(
             "size(self) == size(oldSelf) && self.all(c, oldSelf.exists(o, o.name == c.name))",
-            "not allowed to change clique composition; delete the set and create it anew",
+            "not allowed to change clique composition; delete the set and create it again",
             reason=_FORBIDDEN,
         ),
     ),

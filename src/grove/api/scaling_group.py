@@ -12,7 +12,7 @@ class PodCliqueScalingGroupSpec(View):
 
     replicas: Annotated[
         Int32,
-        says("How many copies of the group; 0 puts it to sleep.", default=1, minimum=0, maximum=MAX_REPLICAS),
+        says("How many copies of the group; 0 for none.", default=1, minimum=0, maximum=MAX_REPLICAS),
     ] = 1
     min_available: Annotated[
         Int32 | None,
@@ -52,7 +52,7 @@ class PodCliqueScalingGroupStatus(View):
     """What was last seen of a scaling group."""
 
     observed_generation: Annotated[Int64 | None, says("Generation this status belongs to.")] = None
-    last_errors: Annotated[tuple[LastError, ...], says("Errors of the last incomplete attempt.")] = ()
+    last_errors: Annotated[tuple[LastError, ...], says("Errors of the last reconcile that failed.")] = ()
     replicas: Annotated[Int32, says("Copies that should exist.")] = 0
     available_replicas: Annotated[
         Int32, says("Copies whose every clique has enough ready pods.", default=0)
@@ -76,9 +76,9 @@ class PodCliqueScalingGroupStatus(View):
 class PodCliqueScalingGroup(Object):
     """Cliques that are scaled together, as one unit."""
 
-    spec: Annotated[PodCliqueScalingGroupSpec, says("What is scaled.", required=True)] = (
+    spec: Annotated[PodCliqueScalingGroupSpec, says("Desired state.", required=True)] = (
         PodCliqueScalingGroupSpec()
     )
-    status: Annotated[PodCliqueScalingGroupStatus, says("What was last seen.")] = (
+    status: Annotated[PodCliqueScalingGroupStatus, says("Last observed state.")] = (
         PodCliqueScalingGroupStatus()
     )

@@ -94,7 +94,7 @@ class ClusterTopologyBinding(Object):
     spec: Annotated[ClusterTopologyBindingSpec, says("The levels.", required=True)] = (
         ClusterTopologyBindingSpec()
     )
-    status: Annotated[ClusterTopologyBindingStatus, says("What was last seen.")] = (
+    status: Annotated[ClusterTopologyBindingStatus, says("Last observed state.")] = (
         ClusterTopologyBindingStatus()
     )
 

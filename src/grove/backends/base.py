@@ -1,4 +1,4 @@
-"""The backend contract: how one scheduler says "gang".
+"""The backend contract: what Grove asks of the translator for one scheduler.
 
 A backend translates; it does not synchronise. `translate` returns manifests, `prepare_pod` returns a pod,
 `read` returns a verdict; one applier and one reporter do all the I/O. Everything here is pure: what a backend
@@ -252,14 +252,14 @@ class Traits:
     #: into `Cluster.fields`.
     probes: tuple[Probe, ...] = ()
     #: Objects of others on which the backend depends: queues, topologies, its scheduler's configuration. They
-    #: arrive in `Context.observed`; when one changes, every gang of the backend is looked at anew. A kind
+    #: arrive in `Context.observed`; when one changes, every gang of the backend is looked at again. A kind
     #: that the cluster does not serve is left out by the caller.
     observes: tuple[Observed, ...] = ()
     #: The events in which alone the scheduler says why a pod waits; the narrowest selection that has the
     #: reasons. They are watched where the backend is enabled, arrive in `Context.remarks`, and wake the gang.
     events: EventSource | None = None
     #: The edits of which the scheduler can be told while pods of the gang are on nodes, so that a pod that is
-    #: lost can still be replaced and placed. Any other waits until the gang is placed anew; a gang without
+    #: lost can still be replaced and placed. Any other waits until the gang is placed again; a gang without
     #: pods on nodes takes every edit at once.
     editable: frozenset[Edit] = frozenset()
     #: The keys that the backend reads of its profile's `config`, on every cluster the same; another key gets
@@ -308,7 +308,7 @@ class FixedFields:
 
     #: The dotted paths that the API server refuses to change.
     paths: tuple[str, ...]
-    #: Whether such an object is deleted and created anew under its name. Otherwise it stays as it is for as
+    #: Whether such an object is deleted and created again under its name. Otherwise it stays as it is for as
     #: long as pods of the gang are on nodes; the next start has another name.
     replaceable: bool = False
 
@@ -322,7 +322,7 @@ class Lifecycle:
     """What a scheduler needs of a gang beyond its objects, at one moment. The default: nothing."""
 
     #: Whether the scheduler starts a gang only once under one name. When a pod that the gang lists is lost
-    #: before any is placed, such a gang is started anew: it gets another revision, and new pods.
+    #: before any is placed, such a gang is restarted: it gets another revision, and new pods.
     starts_once: bool = False
     #: The names of pods that the scheduler ended with the present start; they are kept until the next one.
     keep: frozenset[str] = frozenset()

@@ -62,17 +62,17 @@ def _by_default(asked: Capability, able: frozenset[Capability], scheduler: str) 
 
 
 _LACKS = {
-    Capability.GANG: "places no gangs as a whole",
-    Capability.SUBGROUPS: "holds no podgroup to a minimum of its own",
-    Capability.HIERARCHY: "knows no groups of podgroups",
+    Capability.GANG: "does not place gangs as a whole",
+    Capability.SUBGROUPS: "does not enforce a minimum for each podgroup",
+    Capability.HIERARCHY: "does not support groups of podgroups",
     Capability.TOPOLOGY_REQUIRED: (
         "cannot enforce a required topology constraint; use pack.preferred, remove the constraint or choose "
         "another scheduler backend"
     ),
-    Capability.TOPOLOGY_PREFERRED: "packs no gang by preference",
-    Capability.PRIORITY: "knows no priority of gangs",
-    Capability.QUEUE: "knows no queues",
-    Capability.REUSE: "knows no reservations to reuse; the gang is placed afresh",
+    Capability.TOPOLOGY_PREFERRED: "does not support preferred topology",
+    Capability.PRIORITY: "does not support gang priorities",
+    Capability.QUEUE: "does not support queues",
+    Capability.REUSE: "cannot reuse a reservation; the gang is placed without it",
     Capability.PLACEMENT_SCORE: "reports no placement score",
 }
 

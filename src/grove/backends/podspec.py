@@ -1,4 +1,4 @@
-"""Edits of a pod manifest that every scheduler needs. Total, and each of them done twice is done once.
+"""Idempotent edits of a pod manifest that every backend needs.
 
 Nothing here changes its argument: `copy_of` comes first, the edits work on the copy.
 """

@@ -58,7 +58,7 @@ class Registry:
         chosen = self.find(default)
         if chosen is None:
             raise InvalidConfiguration(
-                f"scheduler.defaultProfileName: {default!r} is not among the enabled: {_listed(enabled)}"
+                f"scheduler.defaultProfileName: {default!r} is not an enabled profile: {_listed(enabled)}"
             )
         self.default = chosen
 
@@ -76,8 +76,8 @@ class Registry:
             backend = _find(profile, known) if profile else None
             if backend is None:
                 raise InvalidConfiguration(
-                    f"scheduler.profiles[{index}].name: {profile!r} is no scheduler backend; "
-                    f"there are {_listed(known)}"
+                    f"scheduler.profiles[{index}].name: {profile!r} is not a scheduler backend; "
+                    f"known backends: {_listed(known)}"
                 )
             enabled.append(backend)
         return cls(sorted(enabled, key=known.index), default)
@@ -127,7 +127,7 @@ class Registry:
         return Selection(backend, source, () if backend else (self._not_enabled(field, name),))
 
     def _not_enabled(self, field: str, name: str) -> FieldError:
-        return FieldError(field, f"{name!r}: {_NOT_ENABLED}; enabled are {_listed(self.enabled)}")
+        return FieldError(field, f"{name!r}: {_NOT_ENABLED}; enabled: {_listed(self.enabled)}")
 
 
 def _find(name: str, backends: Sequence[Backend]) -> Backend | None:

@@ -1,4 +1,4 @@
-"""The shape of a gang as any scheduler sees it: who belongs where, and how far it is.
+"""The shape of a gang, the same for every scheduler: which pod is in which podgroup, and how many are placed.
 
 Facts about sets, gangs and pods only; nothing here knows a scheduler. Never reads the cluster, never decides.
 """
@@ -55,7 +55,7 @@ def was_placed(gang: PodGang, context: Context) -> bool:
 def revision(gang: PodGang, context: Context) -> str:
     """The revision that goes into the names of the gang's objects and of the pods' links.
 
-    Of a gang that somebody else made there is only one: its pods are not ours to make anew.
+    Of a standalone gang there is only one: its pods are not ours to create.
     """
     if context.revision:
         return context.revision
@@ -68,7 +68,7 @@ def is_ours(gang: PodGang) -> bool:
 
 
 def named(base: str, gang: PodGang, context: Context, limit: int = NAME_LIMIT) -> str:
-    """The name of a scheduler object of this gang: a gang that is started anew gets other names."""
+    """The name of a scheduler object of this gang: a gang that is restarted gets other names."""
     suffix = f"-{revision(gang, context)}"
     return names.shortened(base, limit - len(suffix)) + suffix
 
@@ -150,7 +150,7 @@ class Progress:
             return Reading(
                 Verdict.WAITING,
                 "ScaledToZero",
-                "Every role of the gang is scaled to 0; there is nothing to place.",
+                "Every role of the gang is scaled to zero; there is nothing to place.",
             )
         if self.missing:
             there = self.wanted - self.missing

@@ -73,7 +73,7 @@ def check(
         raise typer.BadParameter("--config is about a cluster; give --kubeconfig or --context too")
     emit(report(found, every_rule=bool(name)) if output is None else dumped(data(found), output))
     if broken := [each.name for each in found if not each.passed]:
-        raise Failed(f"not as it should be: {', '.join(broken)}")
+        raise Failed(f"failed: {', '.join(broken)}")
 
 
 @app.command()

@@ -65,7 +65,7 @@ def checked(name: str = "") -> list[Checked]:
             found.append(Checked(each.name, None, (Line("is installed properly", False, each.problem),)))
     if not found:
         known = ", ".join(backend.name for backend, _ in usable())
-        raise Failed(f"{name!r} is no scheduler backend; there are {known}")
+        raise Failed(f"{name!r} is not a scheduler backend; known backends: {known}")
     return found
 
 
@@ -88,7 +88,7 @@ def _why_without_kit(broken: RuleVerdict, backend: str) -> str:
     if broken.rule not in _NEED_A_KIT:
         return broken.why
     return (
-        "nobody can tell without the package's help; offer a subclass of BackendConformance with "
+        "cannot be checked without the package's help; offer a subclass of BackendConformance with "
         f"{_NEED_A_KIT[broken.rule]} as the entry point {backend!r} of grove.conformance"
     )
 

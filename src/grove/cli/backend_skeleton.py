@@ -59,7 +59,7 @@ def _check(name: str) -> None:
     if name in BUILT_INS:
         raise Failed(f"{name!r}: is a backend that ships with Grove; choose another name")
     if keyword.iskeyword(name):
-        raise Failed(f"{name!r}: is a word of the language Python; choose another name")
+        raise Failed(f"{name!r}: is a Python keyword; choose another name")
     for each in installed():
         if each.name == name:
             raise Failed(f"{name!r}: is a backend of {each.distribution} already; choose another name")

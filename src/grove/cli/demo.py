@@ -22,7 +22,7 @@ def demo(
             help="embedded: inside this process; real: etcd and Kubernetes' own programs (make real)."
         ),
     ] = Stand.EMBEDDED,
-    kubernetes: Annotated[Kubernetes, typer.Option(help="Which Kubernetes to be.")] = Kubernetes.V136,
+    kubernetes: Annotated[Kubernetes, typer.Option(help="Kubernetes minor to provide.")] = Kubernetes.V136,
     force: Annotated[
         bool, typer.Option("--force", help="Start even inside a pod of a real cluster.")
     ] = False,

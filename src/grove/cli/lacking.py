@@ -48,7 +48,7 @@ async def at_work(client: Client, *, now: datetime | None = None) -> str:
     for lease in leases:
         if _held(lease, moment):
             meta, holder = lease["metadata"], lease["spec"]["holderIdentity"]
-            return f"the operator {holder!r} is at work in this cluster (Lease {meta['namespace']}/{name})"
+            return f"the operator {holder!r} is running in this cluster (Lease {meta['namespace']}/{name})"
     return ""
 
 

@@ -101,7 +101,7 @@ class Narrator:
             backend = new.labels.get(labels.SCHEDULER_BACKEND, "")
             self._once(seen, "gang", f"{new.name} created for backend {backend}; needs {groups}")
         if is_true(new.status.conditions, conditions.INITIALIZED):
-            self._once(seen, "complete", f"{new.name}: every pod exists and is referenced")
+            self._once(seen, "complete", f"{new.name}: every pod exists and is listed")
         self._verdict(seen, new)
         self._advance(seen)
 

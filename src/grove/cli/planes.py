@@ -171,7 +171,7 @@ async def guest_plane(request: GuestRequest) -> AsyncIterator[Plane]:
         if request.shape is not None:
             failed = await _play_guests(stack, request, request.shape, version)
             many = counted(request.shape.nodes, "simulated node")
-            description += f"; {many} joined, on which pods only seem to run"
+            description += f"; {many} joined, on which no container runs"
         yield Plane(
             request.kubeconfig, server, description, context=request.context, ours=False, failed=failed
         )
@@ -192,7 +192,7 @@ async def _play_guests(
     try:
         players = await stack.enter_async_context(playing_guests(client, shape, version=version))
     except ApiError as error:
-        raise Failed(f"nodes cannot be played in this cluster: {error.message}") from None
+        raise Failed(f"nodes cannot be simulated in this cluster: {error.message}") from None
     return players.failed
 
 

@@ -44,7 +44,7 @@ class Players:
         done, _ = await asyncio.wait(self.tasks, return_when=asyncio.FIRST_COMPLETED)
         ended = done.pop()
         why = ended.exception()
-        raise Failed(f"the simulated {ended.get_name()} ended: {why or 'nobody asked it to'}") from why
+        raise Failed(f"the simulated {ended.get_name()} ended: {why or 'for no known reason'}") from why
 
 
 @contextlib.asynccontextmanager
@@ -130,7 +130,7 @@ async def _claim(client: ActorClient, name: str) -> None:
         raise
     if labels_of(node).get(PLAYED) != "true":
         raise Failed(
-            f"the cluster has a node {name!r} that grove did not make: it is left alone, nothing is played"
+            f"the cluster has a node {name!r} that grove did not make: it is left alone, no node is simulated"
         )
 
 

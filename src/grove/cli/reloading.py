@@ -48,7 +48,7 @@ class ConfigurationFile:
         self._seen = self._text()
         self._outcomes = operator.metrics.counter(
             "grove_configuration_changes_total",
-            "Changes of the configuration file while the operator ran, by what became of them.",
+            "Changes of the configuration file while the operator ran, by outcome.",
             ("outcome",),
         )
 
@@ -88,7 +88,7 @@ class ConfigurationFile:
             enabled = ", ".join(each.name for each in self._operator.scheduling.registry.enabled)
             log.info("the new configuration is in force", extra={"backends": enabled})
             if self._about is not None:
-                told = f"the new configuration is in force; enabled are {enabled}"
+                told = f"the new configuration is in force; enabled: {enabled}"
                 self._operator.own_events.send(events.configuration_applied(self._about, told))
         self._outcomes.labels("applied").inc()
         self.in_force = configuration

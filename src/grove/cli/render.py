@@ -62,7 +62,9 @@ def render(
         known = ", ".join(each.name for each in registry().enabled)
         if broken := [each.problem for each in installed() if each.problem and each.name == backend]:
             raise Failed(broken[0])
-        raise typer.BadParameter(f"{backend!r} is no scheduler backend; there are {known}, and {ALL}")
+        raise typer.BadParameter(
+            f"{backend!r} is not a scheduler backend; known backends: {known}, and {ALL}"
+        )
     sections = _sections(read(file), backend, kubernetes.value)
     for section in sections:
         for line in section.notes:

@@ -137,7 +137,7 @@ class Stage:
         while not holds():
             if self.operator is not None and self.operator.done():
                 self.operator.result()
-                raise Failed("demo: the operator ended although nobody asked it to")
+                raise Failed("demo: the operator ended unexpectedly")
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
                 raise Failed(f"demo: expected that {what} within {LIMIT_SECONDS:g} s, but it did not happen")

@@ -98,13 +98,13 @@ def _unserved(asked: Asked, configuration: "OperatorConfiguration") -> list[str]
     # Kubernetes' own is always enabled; that alone says nothing.
     here = {asked.scheduler or "default", "default", *BESIDE_REAL}
     found = [
-        f"nobody schedules for {name} here; --scheduler {name} would"
+        f"no scheduler serves {name} here; start one with --scheduler {name}"
         for name in scheduler.enabled_backends
         if name not in here
     ]
     if asked.scheduler and scheduler.default_backend == "default":
         found.append(
-            f"only {asked.scheduler} schedules here, but sets that name no scheduler go to default; "
+            f"only {asked.scheduler} runs here, but sets that name no scheduler go to default; "
             f"scheduler.defaultProfileName: {asked.scheduler} in the configuration changes that"
         )
     return found
@@ -196,6 +196,6 @@ def _point_at(plane: "Plane") -> None:
     import shlex
 
     if plane.kubeconfig is None:
-        say("grove: ready; kubectl finds the cluster as it did before")
+        say("grove: ready; kubectl reaches the cluster as before")
     else:
         emit(f"export KUBECONFIG={shlex.quote(str(Path(plane.kubeconfig).absolute()))}")

@@ -44,7 +44,7 @@ Racks = Annotated[int, typer.Option(min=1, help="Racks that the nodes are spread
 WhichKubernetes = Annotated[
     Kubernetes | None,
     typer.Option(
-        help="Which Kubernetes to be; 1.36 if omitted, or the newest that --scheduler is run on.",
+        help="Kubernetes minor to provide; 1.36 if omitted, or the newest that --scheduler is run on.",
         show_default=False,
     ),
 ]
@@ -111,7 +111,7 @@ def _check_guest(given: set[str], *, play_nodes: bool) -> None:
         if name in given:
             raise typer.BadParameter(f"{_flag(name)} has no meaning with --control-plane kubeconfig")
     if play_nodes and "nodes" not in given:
-        raise typer.BadParameter("--play-nodes adds nodes to the cluster: say with --nodes how many")
+        raise typer.BadParameter("--play-nodes adds nodes to the cluster: give their number with --nodes")
     for name in _SHAPE:
         if name in given and not play_nodes:
             raise typer.BadParameter(

@@ -1,1 +1,1 @@
-"""When and in what order: one module per kind, plus apply, wake-ups and events. The imperative deps."""
+"""The reconcilers: one module for each kind, plus the applier, wake-ups, pacing and events.."""

@@ -1,7 +1,7 @@
-"""The one applier: carries out planned changes, a stage at a time, and tells the barrier what it wrote.
+"""The one applier: writes planned changes, a stage at a time, and reports each write to the barrier.
 
-Knows what an API server's "no" means for each kind of change: what already is as wanted counts as done, what
-somebody else took is an error with a name. Decides nothing.
+Interprets the API server's refusals: an object that already is as wanted counts as written, a name that
+another owner holds is `NameTaken`. Decides nothing.
 
 What a write was decided on goes with it, so that one which arrives late, after another leader has worked,
 changes nothing: a patch names the version that it was made for, the opening of a gate and a deletion the UID,
@@ -252,7 +252,9 @@ class Applier:
             )
         except Invalid as refused:
             # A failed `test` operation: the object is not what the cache said. Look again.
-            raise Conflict(f"{change.resource.kind} {change.key} changed underneath: {refused}") from None
+            raise Conflict(
+                f"{change.resource.kind} {change.key} was changed by another writer: {refused}"
+            ) from None
 
     async def _server_side_apply(self, change: Apply) -> Written:
         if not change.uid:
@@ -270,7 +272,7 @@ class Applier:
                 raise
             raise OwnershipConflict(
                 f"{change.resource.kind} {manifest_key(change.manifest)}: {conflict}; "
-                "let the other manager give the field up, or remove it from the gang's scheduler settings"
+                "make the other manager release the field, or remove it from the gang's scheduler settings"
             ) from None
 
     async def _apply_once(self, change: Apply) -> Written:
@@ -285,7 +287,7 @@ class Applier:
         try:
             there = await self._client.get(change.resource, key, type=Object)
         except NotFound:
-            raise Conflict(f"{change.resource.kind} {key} was there and is gone") from None
+            raise Conflict(f"{change.resource.kind} {key} existed and is gone now") from None
         if _owned_alike(change, there) and there.terminating and _lacks_labels(change, there):
             # The cache, which selects by label, shows it again and with it that it is being deleted.
             await self._relabel(change, there)
@@ -314,10 +316,11 @@ def _refuse_unowned(change: Create | Apply, there: Object) -> None:
     """An object that is not ours, or that goes, is never taken over, whoever wrote it."""
     if _owned_alike(change, there) and not there.terminating:
         return
-    holder = f"{there.owner.kind} {there.owner.name}" if there.owner else "no controller"
-    state = "is still being deleted" if there.terminating else f"belongs to {holder}"
+    holder = f"{there.owner.kind} {there.owner.name}" if there.owner else ""
+    owned = f"belongs to {holder}" if holder else "has no controlling owner"
+    state = "is still being deleted" if there.terminating else owned
     raise NameTaken(
-        f"{change.resource.kind} {there.key} exists already and {state}; ours waits until that one is gone"
+        f"{change.resource.kind} {there.key} already exists and {state}; Grove waits until it is gone"
     )
 
 

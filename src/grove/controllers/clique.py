@@ -1,6 +1,7 @@
-"""Keeps the pods of one clique: creates, deletes, labels them and reports. Their gates are the gang's."""
+"""Reconciles one clique: creates, deletes and labels its pods and writes its status. The gang opens gates."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -34,6 +35,8 @@ from grove.plan.moves import backend_of, leaves, stranded
 from grove.plan.pods import NewPod, desired_pod, mislabelled, outdated, plan_pods
 from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome
+
+log = logging.getLogger(__name__)
 
 #: How many pods of a clique are created in one go: what is planned is held in memory until it is written.
 MOST_AT_ONCE = 500
@@ -89,13 +92,14 @@ class CliqueReconciler:
             # The cache will hear of its end; until then nothing is created for it.
             return DONE
         applied = await self.deps.applier.apply(changes, barrier=self.barrier, key=key)
+        _log_written(key, applied)
         for change, refusal in applied.failures:
             if isinstance(change, Create) and isinstance(refusal, NameTaken):
                 self._met.setdefault(key, set()).add(str(change.manifest["metadata"]["name"]))
         outcome = await self.report(seen, applied)
         applied.raise_failure()
         if applied.count(Create, kinds.PODS) >= MOST_AT_ONCE:
-            return After(0.0, "more pods are to be created")
+            return After(0.0, "more pods must be created")
         if self.limit.shortage(key) is not None:
             return After(POD_LIMIT_SECONDS, "the set may not have more pods")
         return outcome
@@ -241,6 +245,12 @@ def _first_labels(seen: Seen, pod: Pod) -> dict[str, str]:
         for name, value in prepared["metadata"]["labels"].items()
         if name not in pod.labels and name != labels.POD_TEMPLATE_HASH
     }
+
+
+def _log_written(key: Key, applied: Applied) -> None:
+    for verb, change in (("created", Create), ("deleted", Delete)):
+        if number := applied.count(change, kinds.PODS):
+            log.info("pods %s", verb, extra={"clique": str(key), "pods": number})
 
 
 def _is_expected(clique: PodClique, gang: PodGang) -> bool:

@@ -1,5 +1,6 @@
-"""Keeps one set: decides whether it can be carried out, writes its children, tells how it stands."""
+"""Reconciles one set: decides whether it is accepted, writes its children and its status."""
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,6 +45,8 @@ from grove.runtime.yielding import giving_way
 from grove.words import counted
 
 BY_SET = "set"
+
+log = logging.getLogger(__name__)
 
 
 class CliqueSetReconciler:
@@ -91,11 +94,15 @@ class CliqueSetReconciler:
         applied.raise_failure()
         return soonest(
             outcome,
-            After(0.0, "more children are to be created") if batch.more else DONE,
-            After(AGAIN_SECONDS, "a template names what does not exist yet") if again else DONE,
-            After(MOVING_SECONDS, "gangs move") if self.leaving(seen, judgement) else DONE,
+            After(0.0, "more children must be created") if batch.more else DONE,
+            After(AGAIN_SECONDS, "a pod template refers to an object that does not exist yet")
+            if again
+            else DONE,
+            After(MOVING_SECONDS, "gangs are moving to another backend")
+            if self.leaving(seen, judgement)
+            else DONE,
             After(MOVING_SECONDS, "gates are being opened") if len(changes) < len(batch.changes) else DONE,
-            After(contested, "somebody else insists on a field") if contested is not None else DONE,
+            After(contested, "another writer keeps changing a field") if contested is not None else DONE,
             After(FORGET_SECONDS, "a field was contested") if self.contests.notices(key) else DONE,
         )
 
@@ -292,11 +299,13 @@ class CliqueSetReconciler:
         return DONE
 
     def tell(self, seen: Observed, judgement: Judgement, applied: Applied) -> None:
-        """What happened to the children, as events."""
+        """What happened to the children, as events and in the log."""
         cliqueset, recorder = seen.cliqueset, self.deps.recorder
         if created := _counted(applied, Create):
+            log.info("children created", extra={"set": str(cliqueset.key), "children": created})
             recorder.send(events.children_written(cliqueset, f"created {created}"))
         if removed := _counted(applied, Delete):
+            log.info("children removed", extra={"set": str(cliqueset.key), "children": removed})
             recorder.send(events.children_removed(cliqueset, f"removed {removed}"))
         repaired = any(isinstance(change, Patch) for change in applied.done)
         for notice in self.contests.notices(cliqueset.key) if repaired else ():

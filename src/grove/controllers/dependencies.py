@@ -1,4 +1,4 @@
-"""What every controller works with, in one value."""
+"""What every reconciler depends on (cache, applier, schedulers, clock and so on), in one value."""
 
 from dataclasses import dataclass, field
 

@@ -58,11 +58,11 @@ def gang_lost(gang: PodGang, message: str) -> Event:
 
 
 def started_anew(gang: PodGang, why: str) -> Event:
-    return Event(NORMAL, "StartedAnew", f"{why}; the gang is started anew", _about(kinds.GANGS, gang))
+    return Event(NORMAL, "StartedAnew", f"{why}; the gang is restarted", _about(kinds.GANGS, gang))
 
 
 def gave_back(gang: PodGang, why: str) -> Event:
-    message = f"{why}; its pods are deleted and the gang is started anew"
+    message = f"{why}; its pods are deleted and the gang is restarted"
     return Event(WARNING, "GaveBack", message, _about(kinds.GANGS, gang))
 
 
@@ -95,7 +95,7 @@ def backend_change_pending(gang: PodGang, message: str) -> Event:
 
 
 def backend_changed(gang: PodGang, old: str, new: str) -> Event:
-    message = f"moved from {old or 'nobody'} to {new}; pods that waited are replaced"
+    message = f"moved from {old or 'no backend'} to {new}; pending pods are replaced"
     return Event(NORMAL, "BackendChanged", message, _about(kinds.GANGS, gang))
 
 

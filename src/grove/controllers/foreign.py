@@ -1,4 +1,4 @@
-"""Reads the pods of gangs that somebody else made as a whole: the cache keeps a small part of each.
+"""Reads the pods of standalone gangs in full; the cache keeps only a few fields of each pod.
 
 What a pod lacks is decided by `plan.gang.foreign`; the answer is remembered for as long as the pod and its
 gang stay as they are.
@@ -19,7 +19,7 @@ _Judged = tuple[str, str, int]
 
 
 class ForeignPods:
-    """What each pod of a gang of somebody else lacks for its scheduler."""
+    """What each pod of a standalone gang lacks for its scheduler."""
 
     def __init__(self, client: Client, cache: Cache) -> None:
         self._client = client

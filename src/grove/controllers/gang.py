@@ -19,7 +19,7 @@ from grove.controllers.foreign import ForeignPods
 from grove.controllers.gang_observe import GangObserver
 from grove.controllers.gang_report import GangReporter, Reported
 from grove.controllers.pacing import STEPPED_BACK_SECONDS
-from grove.errors import BackendFailed, GroveError, Terminal, Waiting
+from grove.errors import GroveError, Terminal, Waiting
 from grove.meta import Key
 from grove.plan.changes import Change, Patch
 from grove.plan.gang.foreign import is_foreign
@@ -110,7 +110,7 @@ class GangReconciler:
         key = view.gang.key
         touched = await self.deps.applier.apply(plan.objects.pods, barrier=self.barrier, key=key)
         if touched.failures and not touched.refusals:
-            # A pod changed underneath, which is no failure of the gang: look again.
+            # Another writer changed a pod, which is no failure of the gang: look again.
             touched.raise_failure()
         if touched.failures:
             return touched.failures[0][1]
@@ -122,8 +122,8 @@ class GangReconciler:
         gang = await self.write_gang(view, change)
         why = plan.restart.why if plan.restart is not None else ""
         log.info(
-            "gang is started anew",
-            extra={"gang": str(view.gang.key), "start": restarts(view.gang) + 2, "why": why},
+            "gang restarted",
+            extra={"gang": str(view.gang.key), "restarts": restarts(view.gang) + 1, "why": why},
         )
         self.deps.recorder.send(events.started_anew(view.gang, why))
         return gang
@@ -140,8 +140,6 @@ class GangReconciler:
     async def report(self, view: GangState, plan: GangPlan, progress: Progress) -> Reported:
         """Say how the gang stands now."""
         failure = progress.failure
-        if isinstance(failure, BackendFailed):
-            log.error("scheduler backend failed", extra={"gang": str(view.gang.key)}, exc_info=failure)
         problems = Problems(
             failure,
             plan.unready if failure is None else (),
@@ -200,10 +198,12 @@ class GangReconciler:
         await self.open_gates(view, plan, reported)
 
     async def give_up(self, view: GangState, plan: GangPlan) -> None:
-        """Delete the pods of a gang that holds a part of its nodes; it is then started anew."""
+        """Delete the pods of a gang that holds a part of its nodes; it is then restarted."""
         applied = await self.deps.applier.apply(plan.give_up, barrier=self.barrier, key=view.gang.key)
         why = plan.partial.why
-        log.info("gang gives its nodes back", extra={"gang": str(view.gang.key), "why": why})
+        if applied.done:
+            about = {"gang": str(view.gang.key), "pods": len(applied.done), "why": why}
+            log.info("nodes given back", extra=about)
         self.deps.recorder.send(events.gave_back(view.gang, why))
         applied.raise_failure()
 
@@ -221,6 +221,7 @@ class GangReconciler:
         finally:
             self.deps.opening.discard(gang.key)
         if applied.done:
+            log.info("gates opened", extra={"gang": str(gang.key), "pods": len(applied.done)})
             self.deps.milestones.gates_opened(gang, self.deps.clock.now())
         if applied.refusals:
             self.deps.recorder.send(events.gates_stay_closed(gang, failures_text(applied.refusals)))

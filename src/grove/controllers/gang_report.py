@@ -88,6 +88,7 @@ class GangReporter:
         if conditions.SCHEDULED in true:
             milestones.scheduled(gang, now)
             placed = after[conditions.SCHEDULED]["message"]
+            log.info("gang placed", extra={"gang": str(gang.key), "placed": placed})
             recorder.send(events.gang_scheduled(gang, f"{placed}{score_sentence(reading)}"))
         if conditions.READY in true:
             milestones.ready(gang, now)

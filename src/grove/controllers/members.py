@@ -1,4 +1,4 @@
-"""The pods of a gang, as the cache has them: by the UIDs of their owners, never by labels alone."""
+"""Which cached pods belong to a gang: decided by the UIDs of their owners, never by labels alone."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -38,7 +38,7 @@ def of_one_set(one: Object, other: Object) -> bool:
 def pods_of(cache: Cache, gang: PodGang) -> list[Pod]:
     """The pods of a gang: those that its cliques own, and what a scheduler made to hold places for them.
 
-    Whoever made a gang of somebody else labels its pods; there the label is all that there is.
+    The pods of a standalone gang are labelled by their creator; there the label alone decides.
     """
     labelled = cache.store(Pod).index(PODS_BY_GANG, str(gang.key))
     if is_foreign(gang):

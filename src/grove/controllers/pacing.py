@@ -1,4 +1,4 @@
-"""Every delay between an event and the work that follows from it, in one place.
+"""Debouncing and throttling: every delay between an event and the work that follows, in one place.
 
 *Debouncing*: events that come in floods (pods of one gang, children of one set) wake a controller once, after
 a moment that grows with the size of the flood. *Status throttling*: a status is written once it has settled;

@@ -1,4 +1,4 @@
-"""Writes an object's status at most once a reconcile, and not while it is about to change again.
+"""Status throttling: writes an object's status at most once a reconcile, later if more changes are expected.
 
 A pod's way from created to ready changes its clique's and its gang's status several times within moments;
 `pacing` decides when the result is written. The transition time of a condition is the moment when its change
@@ -62,7 +62,7 @@ class Reporter:
         reworded = _is_reworded(changed, observed)
         wait = self._throttle.wait(subject, barrier, urgency, reworded=reworded)
         if wait > 0:
-            return Reported(False, After(wait, "the status settles"))
+            return Reported(False, After(wait, "the status is debounced"))
         self._throttle.written(subject, reworded=reworded)
         self._transitions.pop(subject, None)
         version = about.metadata.resource_version

@@ -1,4 +1,4 @@
-"""Keeps the schedulers' topology objects equal to one ClusterTopologyBinding, or tells how they differ."""
+"""Reconciles one ClusterTopologyBinding: keeps schedulers' topology objects equal to it, or reports drift."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The event graph: when this changes, wake that, found by this.
+"""The event graph, as a table: which change of which object wakes which reconciler, and how it is found.
 
 Two tables hold it, `TABLE` and `STATUSES`; `children` adds a row for each kind of children, and `connect`
 what comes through `Scheduling`: scheduler objects, discovery, and objects of others that backends observe.
@@ -182,7 +182,7 @@ def scheduler_choice_changed(old: PodCliqueSet, new: PodCliqueSet) -> bool:
 
 
 def gang_revision_changed(old: PodGang, new: PodGang) -> bool:
-    """A gang for which pods must be made otherwise: it is another one, edited, started anew or moved."""
+    """A gang for which pods must be made otherwise: it is another one, edited, restarted or moved."""
     chosen = labels.SCHEDULER_BACKEND
     return (
         old.uid != new.uid

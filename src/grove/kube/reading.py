@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Listing(Generic[T]):
     """One page of a list.
 
-    `restarted` marks the page with which `pages` began anew, because the server forgot the older version
+    `restarted` marks the page with which `pages` began again, because the server forgot the older version
     before the last page was read: what was collected so far is to be dropped.
     """
 

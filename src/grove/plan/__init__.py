@@ -1,1 +1,1 @@
-"""What should exist and what to do next: (observed, now) -> values. Pure."""
+"""The decisions: what should exist and what to do next, from what was observed and `now`. Pure."""

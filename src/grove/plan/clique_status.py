@@ -1,4 +1,4 @@
-"""What a clique says about itself: how many pods it has, placed and ready; is that enough? Pure."""
+"""The status of a clique: how many pods exist, are placed and are ready, and whether that is enough. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -44,7 +44,7 @@ def _scheduled(clique: PodClique, scheduled: int) -> Condition:
 
 
 def _breached(clique: PodClique, pods: Sequence[Pod], scheduled: int) -> Condition:
-    """Whether fewer pods work than the gang cannot do without.
+    """Whether fewer pods are ready or starting than the gang needs.
 
     A pod that is still starting for the first time counts as working: start-up is not a failure.
     """
@@ -56,10 +56,10 @@ def _breached(clique: PodClique, pods: Sequence[Pod], scheduled: int) -> Conditi
         message = f"{counted(scheduled, 'pod is', 'pods are')} placed, {_least(minimum)}"
     elif working < minimum:
         status, reason = "True", conditions.INSUFFICIENT_READY_PODS
-        message = f"{working} of {counted(scheduled, 'placed pod')} work, {_least(minimum)}"
+        message = f"{working} of {counted(scheduled, 'placed pod')} ready or starting, {_least(minimum)}"
     else:
         status, reason = "False", conditions.SUFFICIENT_READY_PODS
-        message = f"{counted(working, 'pod works or is', 'pods work or are')} starting, {_least(minimum)}"
+        message = f"{counted(working, 'pod is', 'pods are')} ready or starting, {_least(minimum)}"
     return Condition(
         type=conditions.MIN_AVAILABLE_BREACHED,
         status=status,

@@ -1,4 +1,4 @@
-"""What a set says about itself: accepted or not, how many replicas work, and why the others do not. Pure."""
+"""The status of a set: whether it is accepted, how many replicas are available, why others are not. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class SetFacts:
     refusal: str = conditions.INVALID
     notices: Sequence[FieldError] = ()
     topology: Condition | None = None
-    #: What was edited and waits until gangs are placed anew.
+    #: What was edited and waits until gangs are placed again.
     pending: Condition | None = None
     #: What could not be written of the set's own children, in the API server's words.
     failures: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Conditions: merging what we know into what an object already says. Pure."""
+"""Merges new conditions into those that an object already has. Pure."""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime

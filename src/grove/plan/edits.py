@@ -2,7 +2,7 @@
 
 A gang without pods on nodes takes every edit: it gets another revision and new pods. Of a gang with pods on
 nodes a scheduler can be told only some things (`backends.base.Edit`). Whatever else is edited waits until the
-gang is placed anew, so that a pod that is lost meanwhile belongs to the same gang as the others and is placed
+gang is placed again, so that a pod lost meanwhile belongs to the same gang as the others and is placed
 again.
 """
 
@@ -174,8 +174,8 @@ def impossible_edits(
         if changed:
             listed = ", ".join(sorted(changed))
             message = (
-                f"roles were added or removed ({listed}) while gang {name} is placed, and its scheduler "
-                "cannot be told; delete the set and create it anew"
+                f"roles were added or removed ({listed}) while gang {name} is placed, which its "
+                "scheduler does not support; delete the set and create it again"
             )
             return [FieldError("spec.template.cliques", message)]
     return _below_decided(cliqueset, cliques)
@@ -205,8 +205,8 @@ def pending_sentence(waiting: Mapping[str, Sequence[str]], namespace: str) -> st
     others = f" and {len(gangs) - 1} more" if len(gangs) > 1 else ""
     fields = ", ".join(dict.fromkeys(field for name in gangs for field in waiting[name]))
     return (
-        f"{fields}: edited while pods of gang {gangs[0]}{others} are on nodes, and the scheduler cannot be "
-        f"told; takes effect when the gang is placed anew: kubectl delete pods -n {namespace} "
+        f"{fields}: edited while pods of gang {gangs[0]}{others} are on nodes, which its scheduler does "
+        f"not support; takes effect when the gang is placed again: kubectl delete pods -n {namespace} "
         f"-l {labels.POD_GANG}={gangs[0]} does that at once"
     )
 

@@ -67,7 +67,7 @@ def _recorded(observed: Object) -> _Record:
     try:
         return msgspec.json.decode(text, type=_Record)
     except msgspec.MsgspecError:
-        # Edited by hand: it is written anew with the next change, and until then nothing is taken away.
+        # Edited by hand: it is written again with the next change, and until then nothing is taken away.
         return _NOTHING
 
 

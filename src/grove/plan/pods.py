@@ -1,6 +1,6 @@
 """The pods of one clique: which to create, which to delete, and what a new one looks like. Pure.
 
-A pod's hostname is its identity and is kept by its replacement; its name changes with each incarnation and is
+A pod's hostname is its identity and is kept by its replacement; its name changes with each replacement and is
 derived from what the API already remembers: a create repeated after a crash meets itself, never a twin.
 """
 

@@ -1,4 +1,4 @@
-"""Work that pauses: a look at tens of thousands of objects must not keep the event loop from everybody else.
+"""Long computations as generators that pause: tens of thousands of objects must not block the event loop.
 
 A long computation is written as a generator that yields where it may be interrupted; whoever runs it decides
 whether others get their turn there (the operator) or not (a preview, a test). How much lies between two

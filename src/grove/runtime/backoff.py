@@ -1,4 +1,4 @@
-"""How long to wait before trying again: exponential, capped, jittered with an injected source of chance.
+"""Exponential backoff, capped and jittered; the random source is injected.
 
 Never zero, so that nothing built on it can become a hot loop.
 """

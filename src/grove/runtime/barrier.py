@@ -171,7 +171,7 @@ class Barrier:
         waits.guard = None
         if self.pending(key):
             log.warning(
-                "cache did not show our own writes in time, going on",
+                "own writes did not appear in the cache in time, going on",
                 extra={"key": str(key), "missing": waits.describe(), "seconds": self._guard_seconds},
             )
             self._timed_out(key)

@@ -185,7 +185,7 @@ class Controller:
         self._queue.forget(key)
         self._complaints.pop(key, None)
         if isinstance(outcome, After):
-            log.debug("look again later", extra={"seconds": outcome.seconds, "why": outcome.why})
+            log.debug("requeued", extra={"seconds": outcome.seconds, "why": outcome.why})
             self._queue.add_after(key, outcome.seconds)
             return "after"
         return "done"
@@ -202,7 +202,10 @@ class Controller:
     def _failed(self, key: Key, error: Exception) -> str:
         if isinstance(error, _RACES):
             wait = self._retry_wait(key)
-            log.debug("reconcile raced, trying again", extra={"error": str(error), "seconds": wait})
+            log.debug(
+                "reconcile conflicted with another write, trying again",
+                extra={"error": str(error), "seconds": wait},
+            )
             return "conflict"
         if isinstance(error, _OUTAGES):
             wait = self._retry_wait(key, at_least=error.retry_after or 0.0)
@@ -212,13 +215,13 @@ class Controller:
             )
             return "unavailable"
         told, self._complaints[key] = self._complaints.get(key), str(error)
-        # Errors of our own tree explain themselves; for everything else the stack is what a person needs.
-        # What fails in the same way again and again is told once.
+        # Our own errors explain themselves; a defect needs its stack trace. An error that repeats is logged
+        # once.
         log.log(
             logging.DEBUG if told == str(error) else logging.ERROR,
             "reconcile failed, trying again",
             extra={"error": f"{type(error).__name__}: {error}", "failures": self._queue.retries(key) + 1},
-            exc_info=not isinstance(error, GroveError),
+            exc_info=not isinstance(error, GroveError) or error.is_defect,
         )
         return self._retry(key, "error")
 

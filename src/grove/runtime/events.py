@@ -1,4 +1,4 @@
-"""Tells people what happened, as core/v1 Events next to the objects they are about.
+"""Writes core/v1 Events about objects, combined and rate-limited.
 
 Sending never waits and never fails: events are news, not state. The same news again bumps the count of the
 first event; different news of one kind about one object are combined when they become too many; each object
@@ -111,9 +111,7 @@ class Recorder:
         try:
             self._take(event)
         except Exception:
-            log.exception(
-                "event was not taken", extra={"reason": event.reason, "about": str(event.about.key)}
-            )
+            log.exception("event was dropped", extra={"reason": event.reason, "about": str(event.about.key)})
 
     async def run(self) -> None:
         """Write what was sent until cancelled; then write what is left, for a few seconds at most."""
@@ -204,7 +202,7 @@ class Recorder:
                 story.written = count
                 return
             except NotFound:
-                # The server keeps events for an hour; this one begins anew.
+                # The server keeps events for an hour; this one begins again.
                 story.first, story.count = story.last, count - story.written
                 story.name = self._name(story.event, story.last)
         manifest = self._manifest(story)

@@ -1,4 +1,4 @@
-"""Keeps the garbage collector of Python out of the way.
+"""Tunes Python's garbage collector, so that its pauses stay short.
 
 A synced cache is a few hundred thousand objects that live as long as the process; walking them all again
 and again is a pause that everyone feels. After the sync they are frozen, and the collector runs rarely.

@@ -125,8 +125,8 @@ class Informer(Generic[T]):
             self._report(self._explain(error))
             return self._slow.next()
         except Stalled as silence:
-            # Perhaps dead, perhaps nothing to say: asking anew shows which, and only then is it a problem.
-            log.debug("watch fell silent, watching anew", extra={"watch": str(silence)})
+            # Perhaps dead, perhaps nothing to say: asking again shows which, and only then is it a problem.
+            log.debug("watch went silent, watching again", extra={"watch": str(silence)})
         except ApiError as error:
             self._report(f"cannot {self._verb} {self.resource}: {error}")
             soon = self._quick.next()
@@ -238,7 +238,7 @@ class Informer(Generic[T]):
         if same or (older and not force):
             return
         if known.uid != item.uid:
-            # Deleted and created anew while nobody looked: two objects that share a name, told as such.
+            # Deleted and created again while nobody looked: two objects that share a name, told as such.
             self._remove(item.key)
             known = None
         self.store.put(item)

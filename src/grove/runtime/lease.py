@@ -182,9 +182,6 @@ class LeaderElector:
             elif self.holder != self.identity:
                 break
         self.fence.shut()
-        log.error(
-            "leadership lost", extra={"lease": str(self._key), "holder": self.holder, "problem": self.problem}
-        )
 
     async def _attempt(self, action: Callable[[], Awaitable[bool]], *, deadline: float) -> bool:
         """One bounded try; what goes wrong is kept in `problem` and said once."""
@@ -233,7 +230,9 @@ class LeaderElector:
                 self._observe(await self._client.replace(LEASES, self._claimed(record), type=dict))
                 return True
             except Conflict:
-                log.debug("lease changed underneath, looking again", extra={"lease": str(self._key)})
+                log.debug(
+                    "lease was changed by another process, reading it again", extra={"lease": str(self._key)}
+                )
         fresh: Manifest = await self._client.get(LEASES, self._key, type=dict)
         self._observe(fresh)
         if self.holder != self.identity:

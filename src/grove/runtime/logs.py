@@ -1,4 +1,4 @@
-"""Structured logs: a constant message, its fields, and who was at work when it was said.
+"""Structured logs: a constant message, its fields, and the controller and key that were being reconciled.
 
 The loop binds controller, key and reconcile id in context variables; every record made below it carries
 them. One record is one line, as JSON for machines or as text for people. Never logs the content of a

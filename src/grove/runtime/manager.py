@@ -117,7 +117,7 @@ class Manager:
         else:
             work = asyncio.create_task(self._work(), name="controllers")
         if await _until(work, stopping, background):
-            raise Stopped("the controllers ended although nobody asked them to")
+            raise Stopped("the controllers ended unexpectedly")
         log.info("stopped")
 
     async def _work(self) -> None:
@@ -175,7 +175,7 @@ class Manager:
 
 async def _named(name: str, run: Callable[[], Awaitable[None]]) -> None:
     await run()
-    raise Stopped(f"{name} ended although nobody asked it to")
+    raise Stopped(f"{name} ended unexpectedly")
 
 
 async def _until(

@@ -1,4 +1,4 @@
-"""The numbers that Grove tells, in a registry of their own.
+"""The Prometheus metrics of Grove, in a registry of their own.
 
 There is no global registry: two managers in one process (or two tests) never share a counter. Every name
 starts with `grove_`; asking twice for the same name gives the same metric.
@@ -28,26 +28,26 @@ class Metrics:
         self._known: dict[str, object] = {}
         by_controller = ("controller",)
         self.reconciles = self.counter(
-            "grove_reconciles_total", "Reconciles, by how they ended.", ("controller", "result")
+            "grove_reconciles_total", "Reconciles by result.", ("controller", "result")
         )
         self.reconcile_seconds = self.histogram(
             "grove_reconcile_seconds", "How long a reconcile took.", by_controller
         )
         self.retries = self.counter(
-            "grove_reconcile_retries_total", "Keys that were queued again after a failure.", by_controller
+            "grove_reconcile_retries_total", "Keys that were requeued after a failure.", by_controller
         )
         self.queue_depth = self.gauge("grove_queue_depth", "Keys that wait for a reconcile.", by_controller)
-        self.running = self.gauge("grove_reconciles_running", "Reconciles that run now.", by_controller)
+        self.running = self.gauge("grove_reconciles_running", "Reconciles that are running.", by_controller)
         self.barrier_waits = self.counter(
             "grove_barrier_waits_total",
             "Keys that waited for the cache to show their own writes.",
             by_controller,
         )
         self.barrier_timeouts = self.counter(
-            "grove_barrier_timeouts_total", "Keys that waited in vain for their own writes.", by_controller
+            "grove_barrier_timeouts_total", "Waits for own writes that timed out.", by_controller
         )
         self.leading = self.gauge("grove_leader", "1 while this process leads.")
-        self.events = self.counter("grove_events_total", "Events by what became of them.", ("result",))
+        self.events = self.counter("grove_events_total", "Events by outcome.", ("result",))
         self.gc_pause = self.histogram(
             "grove_gc_pause_seconds", "Pauses of the garbage collector.", ("generation",), buckets=PAUSES
         )

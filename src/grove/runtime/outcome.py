@@ -1,4 +1,4 @@
-"""What a reconcile answers: it is done, or it wants to look again later.
+"""What a reconcile returns: done, or requeue after some seconds.
 
 Waiting is not an error; an exception is a failure.
 """

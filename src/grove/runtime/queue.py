@@ -1,4 +1,4 @@
-"""Which keys need a look, each at most once at a time.
+"""The work queue: which keys must be reconciled, each at most once at a time.
 
 A key is queued once however often it is added; a key that is being worked on is queued again only when that
 work is done; a delayed key has one timer, at the earliest time anybody asked for. Groups of keys take turns

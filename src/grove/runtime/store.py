@@ -1,4 +1,4 @@
-"""The objects of one resource as they were last seen, with named indexes.
+"""The cached objects of one resource, with named indexes.
 
 Readers get views that never change; only the informer writes. Indexes are kept up to date with every write,
 so that a lookup costs what it returns. `revision` is how far the informer has seen: every change up to it

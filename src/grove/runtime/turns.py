@@ -1,4 +1,4 @@
-"""Items that wait to be taken, group by group in turn.
+"""A fair queue: groups of waiting items are served in turn.
 
 A group with thousands of items delays the next item of another group by one. At most `most` items of one
 group are out at a time, so that a group whose items take long leaves room for the others. Within a group

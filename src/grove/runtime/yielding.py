@@ -1,4 +1,4 @@
-"""Runs work that pauses, and lets everybody else have a turn at each pause."""
+"""Runs the pausing computations of `plan.slices` and yields to the event loop at each pause."""
 
 import asyncio
 from collections.abc import Generator

@@ -1,4 +1,4 @@
-"""Sets, gangs without a set, and everything below them as trees of values. Pure; time comes in as `now`."""
+"""Sets, standalone gangs, and everything below them as trees of values. Pure; time comes in as `now`."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta

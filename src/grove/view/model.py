@@ -1,4 +1,4 @@
-"""What the read model consists of: frozen values, made by `view.forest` and formatted by whoever shows them.
+"""The values of the read model: built by `view.forest`, formatted by commands.
 
 The order of `why` is a decision and is made in `view.reasons` and `view.pods`: the first reason is the one to
 show where there is room for one only.
@@ -116,7 +116,7 @@ class GangView(ObjectView):
     ready: int
     objects: tuple[ObjectView, ...]
     cliques: tuple[CliqueView, ...]
-    #: Pods that belong to none of its cliques: those of a gang that somebody else made.
+    #: Pods that belong to none of its cliques: those of a standalone gang.
     pods: tuple[PodView, ...]
     conditions: tuple[Condition, ...]
 
@@ -140,5 +140,5 @@ class Forest:
     """Everything that was found, each list by namespace and name."""
 
     cliquesets: tuple[CliqueSetView, ...] = ()
-    #: Gangs that belong to no set that was found, such as those that somebody else made.
+    #: Gangs that belong to no set that was found, such as standalone gangs.
     gangs: tuple[GangView, ...] = ()

@@ -1,4 +1,4 @@
-"""A pod with the states of its containers: where it is on its way, and what keeps it from going on. Pure.
+"""The state of a pod and its containers, and what keeps the pod from running. Pure.
 
 The operator's own view of a pod leaves the containers out: it keeps thousands of pods and decides nothing by
 them.

@@ -36,20 +36,18 @@ _OF_SETS: Final = (
     _Sign(conditions.ACCEPTED, "False", "refused"),
     _Sign(conditions.DEGRADED, "True", "degraded"),
     _Sign(conditions.TOPOLOGY_LEVELS_UNAVAILABLE, "True", "topology"),
-    _Sign(conditions.EDIT_PENDING, "True", "an edit waits", blocking=False),
+    _Sign(conditions.EDIT_PENDING, "True", "edit pending", blocking=False),
 )
 _OF_GANGS: Final = (
-    _Sign(conditions.OWNERSHIP_CONFLICT, "True", "somebody else owns a field of its scheduler object"),
+    _Sign(conditions.OWNERSHIP_CONFLICT, "True", "another writer owns a field of its scheduler object"),
     _Sign(conditions.DISRUPTION_TARGET, "True", "disrupted"),
     _Sign(conditions.UNHEALTHY, "True", "lost pods"),
     # What runs goes on running; where it does not run, the step that it waits for says why.
     _Sign(conditions.DEGRADED, "True", "degraded", blocking=False),
-    _Sign(
-        conditions.BACKEND_CHANGE_PENDING, "True", "has not moved to another scheduler yet", blocking=False
-    ),
+    _Sign(conditions.BACKEND_CHANGE_PENDING, "True", "move to another scheduler pending", blocking=False),
     _Sign(conditions.STRAY_PODS, "True", "stray pods", blocking=False),
     _Sign(conditions.GANG_GUARANTEE, "False", "no gang guarantee", blocking=False),
-    _Sign(conditions.TRANSLATION_LOSS, "True", "cannot be expressed in full", blocking=False),
+    _Sign(conditions.TRANSLATION_LOSS, "True", "not fully expressible for its scheduler", blocking=False),
 )
 
 
@@ -57,7 +55,7 @@ def reasons_of_cliqueset(cliqueset: PodCliqueSet) -> tuple[Reason, ...]:
     """Why a set is not carried out as it is written."""
     found = _signs(cliqueset.status.conditions, _OF_SETS)
     if cliqueset.status.observed_generation is None:
-        found.append(Reason("no operator has looked at it yet"))
+        found.append(Reason("no operator has reconciled it yet"))
     return tuple(found)
 
 
@@ -83,10 +81,10 @@ def waiting_for(gang: PodGang) -> Reason | None:
         return None
     if found.cause is not None:
         # Its pods wait because its scheduler cannot be asked: the cause is more useful than the symptom.
-        return _told("not handed to its scheduler", found.cause)
+        return _told("not submitted to its scheduler", found.cause)
     words = _STEPS[found.step]
     if found.condition is None:
-        return Reason(words, "nobody has said why yet")
+        return Reason(words, "no reason reported yet")
     return _told(words, found.condition)
 
 

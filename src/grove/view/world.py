@@ -1,4 +1,4 @@
-"""What the read model is made from: objects as they were read, and where each belongs. Pure."""
+"""The input of the read model: objects as they were read, grouped by what they belong to. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ class Index:
 
 
 def set_of(gang: PodGang) -> Key | None:
-    """The set that a gang belongs to; a gang of somebody else may carry such a label by chance."""
+    """The set that a gang belongs to; a standalone gang may carry such a label by chance."""
     name = gang.labels.get(labels.PART_OF, "")
     return Key(gang.namespace, name) if name and not is_foreign(gang) else None
 
@@ -89,7 +89,7 @@ def node_view(manifest: Manifest) -> NodeView:
 
 
 def _members(world: World) -> list[Pod]:
-    """The pods without those that carry the labels of a clique of ours and that nobody owns: strangers."""
+    """The pods without the stray ones, which carry the labels of a clique and which no clique owns."""
     foreign = {gang.key for gang in world.gangs if is_foreign(gang)}
     return [
         pod

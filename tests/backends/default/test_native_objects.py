@@ -553,7 +553,11 @@ def test_that_podgroups_apart_do_not_wait_for_one_another_is_said_where_they_are
 
 REFUSED: dict[str, tuple[PodGang, Cluster, str]] = {
     "topology on 1.35": (PAIR, clusters.V135, r"spec.topologyConstraint.packConstraint.required: .*1.35"),
-    "topology without its gate": (PAIR, clusters.V136_PLAIN, "knows no topology constraints for groups here"),
+    "topology without its gate": (
+        PAIR,
+        clusters.V136_PLAIN,
+        "does not support topology constraints for groups here",
+    ),
     "topology without any gang API": (PAIR, clusters.BARE, "kube-scheduler without gang scheduling"),
     "two levels on 1.36": (TREE, clusters.V136, r"spec.podgroups\[2\].topologyConstraint"),
     "a group's level on 1.36": (
@@ -618,7 +622,7 @@ def test_gangs_may_be_required_by_configuration() -> None:
     context = on(clusters.BARE, gangScheduling="Required")
     [error] = BACKEND.validate(make.cliqueset(), context)
     assert error.field == "metadata.annotations[grove.io/scheduler-backend]"
-    assert "guarantees no gang here" in error.message
+    assert "cannot guarantee gang scheduling here" in error.message
     assert BACKEND.preconditions(context)[0].missing
     with pytest.raises(Waiting):
         BACKEND.translate(SINGLE, context)

@@ -284,8 +284,8 @@ REFUSED: dict[str, tuple[PodGang, str]] = {
         make.gang("g", {"a": 1}, required=RACK),
         "no annotation grove.io/topology-name",
     ),
-    "no DNS label": (make.gang("g", {"a.b": 1}), "'a.b' is no DNS label"),
-    "too long for a label": (make.gang("g", {"a" * 64: 1}), "is no DNS label"),
+    "no DNS label": (make.gang("g", {"a.b": 1}), "'a.b' is not a DNS label"),
+    "too long for a label": (make.gang("g", {"a" * 64: 1}), "is not a DNS label"),
     "one name twice": (make.gang("g", {"a": 1}, groups=[make.group("a", ["a"])]), "are named 'a'"),
     "an optional podgroup that must follow": (
         make.gang("g", {"a": 1, "b": 0}, required=RACK, annotations=NAMED),

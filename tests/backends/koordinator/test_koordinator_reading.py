@@ -33,7 +33,7 @@ RACKS = (
 
 UNCOUNTED = (
     "koord-scheduler does not count all of its pods; if that stays, a PodGroup was replaced by hand: "
-    "delete it, Grove makes it anew"
+    "delete it, Grove creates it again"
 )
 
 
@@ -89,15 +89,13 @@ CASES = {
         Reading(
             NO,
             "Unschedulable",
-            "0 of 4 pods placed; no one of the topology domains has room for 4 pods; RackLayer/r1 has room for 3; "
+            "0 of 4 pods placed; no single topology domain has room for 4 pods; RackLayer/r1 has room for 3; "
             "RackLayer/r2 has room for 2; 0/4 nodes are available: 4 Insufficient nvidia.com/gpu.",
         ),
         pods(NODES, RACKS, NODES),
     ),
     "an unknown layer": Case(
-        Reading(
-            NO, "Unschedulable", "0 of 4 pods placed; no one of the topology domains has room for 4 pods."
-        ),
+        Reading(NO, "Unschedulable", "0 of 4 pods placed; no single topology domain has room for 4 pods."),
         pods("no candidate topology nodes can accommodate job, desiredOfferSlot: 4, , "),
     ),
     "the words stay after scheduling": Case(

@@ -97,7 +97,7 @@ CASES = {
         Reading(
             NO,
             "Unschedulable",
-            f"0 of 4 pods placed; {SHORT}; no node is named, as when queue 'default' has no share left, which is "
+            f"0 of 4 pods placed; {SHORT}; Volcano names no node, as it does when queue 'default' has no share left, which is "
             "at most what all nodes have.",
         ),
         pods(last=SHORT.partition(": ")[2]),
@@ -186,7 +186,7 @@ def test_where_a_domain_is_required_and_no_node_is_named_both_causes_are() -> No
         gang, podgroup(condition("Unschedulable", SHORT)), pods(last=SHORT.partition(": ")[2]), volcano()
     )
     assert told.message.endswith(
-        "no node is named, as when no one example.com/rack has room for all that must share it, or queue 'default' "
+        "Volcano names no node, as it does when no single example.com/rack has room for all pods that must share it, or queue 'default' "
         "has no share left, which is at most what all nodes have."
     )
 

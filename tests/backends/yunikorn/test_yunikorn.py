@@ -287,7 +287,7 @@ def test_roles_of_two_queues_and_names_that_are_no_label_values_are_refused() ->
         f"spec.template.cliques[2].annotations[{QUEUE}]",
     ]
     assert "clique 'a' says 'root.a'" in errors[0].message
-    assert "no label value" in errors[1].message
+    assert "not a valid label value" in errors[1].message
 
 
 RULES = """

@@ -240,7 +240,7 @@ CASES = {
         Verdict.UNSCHEDULABLE,
         "Unschedulable",
         "0 of 3 pods placed; YuniKorn holds 2 of 3 places, train-0-worker lacks 1, each with memory 1Gi, "
-        f"nvidia.com/gpu 8; {refused('tg-train-0-worker-1')}; this is attempt 2.",
+        f"nvidia.com/gpu 8; {refused('tg-train-0-worker-1')}; restarts of the gang so far: 1.",
         gang("1"),
     ),
     "placed, whatever placeholders still say": Case(

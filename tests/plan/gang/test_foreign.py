@@ -97,7 +97,7 @@ def patched(**added: str) -> Patch:
     return Patch(kinds.PODS, key, {"metadata": {"labels": added}}, resource_version="9")
 
 
-LACKS = f"pod p0: spec.schedulingGates lacks '{GATE}'; create the pod anew with it"
+LACKS = f"pod p0: spec.schedulingGates lacks '{GATE}'; create the pod again with it"
 PREPARED: dict[str, tuple[Manifest, str | None, PodPreparation]] = {
     "what its scheduler must find is added": (whole(), None, PodPreparation(patched(**GROUP))),
     "an index, too": (whole(), "3", PodPreparation(patched(**{labels.POD_INDEX: "3"}, **GROUP))),

@@ -23,7 +23,7 @@ HELD = [*WAITING, placeholder("tg-0"), placeholder("tg-1", node="")]
 NO_GUARANTEE = Translated(Translation(losses=(Loss(Capability.GANG, Fidelity.NOT_EXPRESSIBLE),)))
 SINCE = 100.0
 ONE_BOUND, ONE_HELD = (1, PRESENT), (1, 2, PRESENT)
-HOLDS_ON = "a part of the gang is on nodes"
+HOLDS_ON = "only a part of the gang is on nodes"
 
 
 def other(name: str, created: str, *pods: Pod) -> OtherGang:
@@ -70,7 +70,7 @@ CASES = {
         memory=since(ONE_BOUND),
         passed=29,
     ),
-    "a gang that was started anew gets the whole time again": Case(
+    "a gang that was restarted gets the whole time again": Case(
         HALF, PARTIAL_SECONDS, memory=since((1, EARLIER)), passed=29
     ),
     "a gang with its whole minimum on nodes holds no part": Case(
@@ -229,7 +229,7 @@ def test_why_a_gang_gives_up_names_the_one_that_goes_first() -> None:
         gang("a", "b"), HELD, RESERVING, partial=since(ONE_HELD), monotonic=SINCE + 10, others=[OLDER]
     )
     assert plan_partial(stuck).why == (
-        "the scheduler holds 1 of 2 places for it and also a part for gang default/old-0, which goes first"
+        "the scheduler holds 1 of 2 places for it and also some for gang default/old-0, which has precedence"
     )
 
 
@@ -238,7 +238,7 @@ def test_why_a_gang_gives_up_says_how_much_is_placed_of_one_that_lost_a_pod() ->
         gang("a", "b"), HELD, RESERVING, partial=since(ONE_HELD), monotonic=SINCE + 10, others=[LOST_A_POD]
     )
     assert plan_partial(stuck).why == (
-        "the scheduler holds 1 of 2 places for it while a pod of gang default/old-0 waits, which goes first: "
+        "the scheduler holds 1 of 2 places for it while a pod of gang default/old-0, which has precedence, waits: "
         "1 of 2 pods placed"
     )
 

@@ -95,7 +95,7 @@ CASES = {
         seen(LISTED, [A, B], GOING), {"unlist": True}
     ),
     "one that has not begun waits for it, gates closed": Case(seen(NEW, [A, B], GOING), {"list": True}),
-    "a gang that ran and lost all pods is started anew": Case(
+    "a gang that ran and lost all pods is restarted": Case(
         seen(gang("a", "b", Initialized="True", Scheduled="True"), []), {"unlist": True}
     ),
     "a preempted gang lists its pods and opens nothing": Case(
@@ -187,7 +187,7 @@ def test_a_restart_that_is_due_later_keeps_the_gates_closed_and_is_looked_for() 
     manifest["metadata"]["creationTimestamp"] = "2026-01-01T11:59:58Z"
     plan = plan_gang(seen(make.view(PodGang, about), [make.view(Pod, manifest)], backend=Once()))
     assert stages(plan) == {}
-    assert [(each.seconds, each.why) for each in plan.waits] == [(3.0, "the gang is started anew")]
+    assert [(each.seconds, each.why) for each in plan.waits] == [(3.0, "the gang is restarted")]
 
 
 def test_a_defect_in_what_is_decided_about_pods_does_not_cost_the_objects_and_the_status() -> None:

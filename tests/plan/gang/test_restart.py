@@ -1,4 +1,4 @@
-"""When a gang is started anew, and what becomes of the pods of the start before."""
+"""When a gang is restarted, and what becomes of the pods of the start before."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,7 +96,7 @@ CASES = {
     "all pods are there": Case(AB, [pod("a"), pod("b")], None),
     "nothing is listed yet": Case(gang(), [pod("a")], None),
     "nothing is listed, and an object goes": Case(gang(), [pod("a")], None, leaving=("PodGroup x",)),
-    "nothing is listed though it was placed once: it is being started anew": Case(
+    "nothing is listed though it was placed once: it is being restarted": Case(
         gang(scheduled="True"), [], None, KAI
     ),
     "pods more than listed are no loss": Case(gang("a"), [pod("a"), pod("b")], None),
@@ -196,7 +196,7 @@ CASES = {
     "a clock that is an hour ahead waits no longer either": Case(
         gang("a", restarts=1), [pod("b")], (0, LOST_ONE), seconds=3600
     ),
-    # Gangs of others, whose pods are not ours to make anew.
+    # Gangs of others, whose pods are not ours to create.
     "all of a gang of somebody else that ran is gone": Case(
         gang("a", "b", scheduled="True", cliqueset=""), [], None, KAI
     ),

@@ -112,7 +112,11 @@ class DefaultBackend:
         errors: list[FieldError] = []
         if generation is None and gang_required(context):
             field = f"metadata.annotations[{labels.SCHEDULER_BACKEND}]"
-            errors.append(FieldError(field, f"scheduler backend default guarantees no gang here: {ABSENT}"))
+            errors.append(
+                FieldError(
+                    field, f"scheduler backend default cannot guarantee gang scheduling here: {ABSENT}"
+                )
+            )
         for shape in shapes_of_set(cliqueset):
             mode = choose(shape, generation, context.config) if generation else Mode.FLAT
             errors += [
@@ -171,7 +175,7 @@ class DefaultBackend:
 
 
 def _revision(gang: PodGang, context: Context) -> str:
-    """Somebody else who makes the pods of a gang must know its PodGroup's name before: no revision."""
+    """Who creates the pods of a standalone gang must know its PodGroup's name before: no revision."""
     return revision(gang, context) if context.revision or is_ours(gang) else ""
 
 
@@ -205,9 +209,8 @@ def _losses(gang: PodGang, generation: Generation | None, mode: Mode) -> Iterato
         yield Loss(Capability.HIERARCHY, Fidelity.APPROXIMATED, reason)
     keys = sorted({key for key, _ in preferences(gang)})
     if keys:
-        reason = (
-            f"kube-scheduler packs no gang by preference; pod affinity to {', '.join(keys)} stands in for it"
-        )
+        used = f"pod affinity to {', '.join(keys)} is used instead"
+        reason = f"kube-scheduler has no preferred packing of gangs; {used}"
         yield Loss(Capability.TOPOLOGY_PREFERRED, Fidelity.APPROXIMATED, reason)
 
 

@@ -1,4 +1,4 @@
-"""How a pod is tied to its gang's native objects, and what is said by affinity because no object can say it.
+"""How a pod refers to its gang's native objects, and which preferences become pod affinity.
 
 Link fields cannot change after a pod is created, so they are set here or never.
 """

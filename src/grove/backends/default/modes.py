@@ -1,4 +1,4 @@
-"""How a gang is said natively: flat, merged or hierarchical; and which required constraints each way honours.
+"""How a gang is expressed natively: flat, merged or hierarchical; and which constraints each mode enforces.
 
     FLAT          one native gang per podgroup; podgroups are placed independently of one another
     MERGED        one native gang with the first `minReplicas` pods of every podgroup; the others are outside
@@ -101,7 +101,7 @@ def refusal(requirement: Requirement, generation: Generation | None) -> str:
         else "kube-scheduler without gang scheduling"
     )
     if generation is None or not generation.topology:
-        why = "it knows no topology constraints for groups here"
+        why = "it does not support topology constraints for groups here"
     else:
         why = (
             "it takes one topology key for the whole gang, and roles with keys of their own do not wait for "

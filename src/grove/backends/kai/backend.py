@@ -265,7 +265,7 @@ def _refuse_bad_names(gang: PodGang, subgroups: Sequence[Mapping[str, Any]]) -> 
     for name in (str(each["name"]) for each in subgroups):
         if not _is_label(name):
             raise Unsupported(
-                f"gang {gang.key}: {name!r} is no DNS label, which KAI needs as a subGroup's name"
+                f"gang {gang.key}: {name!r} is not a DNS label, which KAI requires for the name of a subGroup"
             )
         if name in seen:
             raise Unsupported(

@@ -1,6 +1,6 @@
 """KAI's picture of the cluster's topology: one Topology object per ClusterTopologyBinding.
 
-The levels of a Topology can never change; whoever finds drift in one of ours deletes and creates it anew.
+The levels of a Topology can never change; whoever finds drift in one of ours deletes and creates it again.
 """
 
 from typing import Final

@@ -84,7 +84,7 @@ def _places(words: str) -> str:
         return words.strip()
     room = [f"{each['name'].strip()} has room for {each['room']}" for each in _PLACE.finditer(words)]
     nodes = _NODES.search(found["places"])
-    told = [f"no one of the topology domains has room for {counted(int(found['wanted']), 'pod')}", *room]
+    told = [f"no single topology domain has room for {counted(int(found['wanted']), 'pod')}", *room]
     return "; ".join(told) + (f"; {nodes[0]}" if nodes else "")
 
 
@@ -98,7 +98,7 @@ def _silent(objects: Sequence[Manifest], seen: Progress) -> Reading:
         # For a moment this is so with every gang; it stays where somebody else put a PodGroup in our place.
         why = (
             "koord-scheduler does not count all of its pods; if that stays, a PodGroup was replaced by "
-            "hand: delete it, Grove makes it anew"
+            "hand: delete it, Grove creates it again"
         )
     else:
         return waiting

@@ -1,10 +1,10 @@
-"""How koord-scheduler learns again which pods belong to a PodGroup that somebody deleted. Pure.
+"""Resync of koord-scheduler: how it learns again which pods belong to a PodGroup that was deleted. Pure.
 
 With a PodGroup it forgets the members, and whether the gang was ever placed, and it hears of a pod only when
-that pod changes. A PodGroup made anew therefore asks for more than there is until its pods were touched: the
+that pod changes. A recreated PodGroup therefore asks for more than there is until its pods were touched: the
 minimum that is lowered then wakes the gang as a whole, as at its first start. Of a gang that has nodes the
 pods on them are touched, after which Koordinator counts it as placed. A pod of it that waits was refused
-without a word, and only what comes anew is tried: it is replaced.
+without a word, and only a new pod is tried: it is replaced.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ def made_anew(manifest: Manifest, minimum: int) -> Manifest:
 
 
 def recall(objects: Sequence[Manifest], pods: Sequence[Pod], label: str) -> Lifecycle:
-    """What Koordinator must be shown again; nothing where no PodGroup was made anew."""
+    """What Koordinator must be shown again; nothing where no PodGroup was recreated."""
     remade = {str(each["metadata"]["name"]): each for each in objects if _is_marked(each)}
     if not remade:
         return Lifecycle()

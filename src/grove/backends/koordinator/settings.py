@@ -1,4 +1,4 @@
-"""What the profile `koord-scheduler` may be told in its `config`, and the kinds that follow from it.
+"""The settings in `config` of the profile `koord-scheduler`, and the kinds that follow from them.
 
 Keys: `podGroupApiVersion`, `quota`, `networkTopologyEnabled`. A wrong value is one sentence that names it.
 """

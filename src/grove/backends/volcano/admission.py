@@ -1,4 +1,4 @@
-"""What a set asks that Volcano cannot do, field by field, and what its pods do not say."""
+"""What a set asks for that Volcano cannot do, field by field."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

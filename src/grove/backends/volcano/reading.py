@@ -47,8 +47,8 @@ def read(
         share = f"no share left of {several if ',' in asked else asked}" if asked else "no share left"
         why = f"queue {queue!r} has {share}, which is at most what all nodes have"
         if domains := ", ".join(required_keys(gang)):
-            why = f"no one {domains} has room for all that must share it, or {why}"
-        words.append(f"no node is named, as when {why}")
+            why = f"no single {domains} has room for all pods that must share it, or {why}"
+        words.append(f"Volcano names no node, as it does when {why}")
     if words:
         name = UNSCHEDULABLE if reason in _ORDINARY or not _NAME.fullmatch(reason) else reason
         return Reading(Verdict.UNSCHEDULABLE, name, "; ".join([seen.sentence, *words]) + ".")

@@ -124,7 +124,7 @@ def queue_problem(queue: str, sight: Sight) -> str:
     state = sight.queues.get(queue)
     if state is None:
         return (
-            f"Volcano has no queue {queue!r} and would ignore the gang in silence; "
+            f"Volcano has no queue {queue!r} and would silently ignore the gang; "
             f"create the queue, or name another one"
         )
     if state != OPEN:

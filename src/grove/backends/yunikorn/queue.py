@@ -68,7 +68,7 @@ def name_problem(queue: str) -> str:
     if len(queue) <= names.LABEL_LIMIT and _NAME.fullmatch(queue):
         return ""
     return (
-        f"is {queue!r}, which is no label value (63 characters at most: letters, digits, '-', '_', '.'); "
+        f"is {queue!r}, which is not a valid label value (at most 63 of letters, digits, '-', '_', '.'); "
         "YuniKorn could not create the placeholders of the gang"
     )
 

@@ -44,7 +44,7 @@ def read(gang: PodGang, pods: Sequence[Pod], context: Context) -> Reading:
     if cause is None:
         return _silent(seen, present, held)
     number = restarts(gang)
-    again = f"this is attempt {number + 1}" if number else ""
+    again = f"restarts of the gang so far: {number}" if number else ""
     parts = filter(None, (seen.sentence, held, cause.text, again))
     return Reading(Verdict.UNSCHEDULABLE, cause.reason, "; ".join(parts) + ".")
 

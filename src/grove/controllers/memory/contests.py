@@ -1,4 +1,4 @@
-"""Fields of a set's children that somebody else writes again and again, and how Grove steps back from them.
+"""Fields of a set's children that another writer keeps overwriting; Grove restores them with a growing delay.
 
 An edit by hand is put back at once. Whoever insists meets ever longer pauses, field by field, so that two
 writers do not keep the API server busy; and the set says which field it is and, as far as the API server
@@ -94,12 +94,12 @@ class Contests:
         for (resource, key), contests in sorted(self._recent(owner).items()):
             for path, contest in sorted(contests.items()):
                 if contest.times >= CONTESTED:
-                    by = " and ".join(f'"{each}"' for each in contest.writers) or "somebody else"
+                    by = " and ".join(f'"{each}"' for each in contest.writers) or "another writer"
                     found.append(
                         FieldError(
                             "",
-                            f"{resource.kind} {key.name}: {_spelt(path)} is written again and again by {by}; "
-                            "Grove puts it back ever less often, until the other writer leaves it alone",
+                            f"{resource.kind} {key.name}: {_spelt(path)} is repeatedly overwritten by {by}; "
+                            "Grove restores it less and less often until the other writer stops",
                         )
                     )
         return found

@@ -1,4 +1,4 @@
-"""Asks the API server itself whether an object still exists, before something is created for it once more.
+"""Asks the API server whether an object still exists before children are created for it; the cache may lag.
 
 A watch that stands still shows an object long after it is gone. What is created for it then is collected at
 once, and its going asks for a new one: without a look at the truth the two would chase each other. The first

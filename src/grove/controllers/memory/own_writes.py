@@ -1,4 +1,4 @@
-"""Tells our own status writes from everybody else's when the watch shows them.
+"""The own-write filter: recognises the operator's own status writes when a watch delivers them.
 
 A status that changes without us needs a look: somebody edited it, or a write whose answer was lost took
 effect all the same. One of our own does not, and there are thousands of those. The watch may be faster than

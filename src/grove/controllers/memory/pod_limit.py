@@ -52,7 +52,7 @@ class PodLimit:
         return self._shortages.get(key)
 
     def forget(self, key: Key) -> None:
-        """The clique is gone, or asks anew."""
+        """The clique is gone, or asks again."""
         self._shortages.pop(key, None)
         for owner in [owner for owner, cliques in self._granted.items() if key in cliques]:
             del self._granted[owner][key]

@@ -1,9 +1,9 @@
-"""Gangs that were preempted step back until what they made room for is placed.
+"""Which gangs were preempted and step back until the gang that preempted them is placed.
 
 A pod that is preempted is replaced at once. Its replacement would take the room again before the pod for
 which it was made is tried, is preempted again, and so on. So the gates of a preempted gang stay closed for a
 while, and for as long as a gang of higher priority waits to be placed, within limits. Kept in memory only: an
-operator that starts anew lets every gang go on.
+operator that restarts lets every gang go on.
 """
 
 from dataclasses import dataclass

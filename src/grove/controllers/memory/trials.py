@@ -121,7 +121,10 @@ class Trials:
         except ApiError as failure:
             refusal = refusal_of(trial, failure)
             if refusal is None:
-                log.debug("a trial met something else", extra={"role": trial.path, "error": str(failure)})
+                log.debug(
+                    "dry run of a pod template failed for another reason",
+                    extra={"role": trial.path, "error": str(failure)},
+                )
             return refusal
         return None
 

@@ -1,4 +1,4 @@
-"""Pods that the cache no longer shows and that may exist all the same.
+"""Pods that left the cache, perhaps only because they lost the label that the cache selects by.
 
 The cache sees pods by a label. A pod from which somebody takes that label looks as if it were gone; its
 clique would make another one in its place. A pod that ends in an orderly way is seen terminating first: only

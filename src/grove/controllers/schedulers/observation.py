@@ -1,4 +1,4 @@
-"""What backends must see of objects that others make: queues, topologies, a scheduler's configuration.
+"""Watches the objects that backends depend on but do not write: queues, topologies, a scheduler's settings.
 
 Each is watched by itself and never waited for: one that we may not read stays unknown, and a backend does not
 complain about what it does not know. Changes are gathered for a moment; only those that change what a backend

@@ -1,4 +1,4 @@
-"""What schedulers write about pods in events, for backends whose scheduler says the cause nowhere else.
+"""Events that schedulers write about pods, for backends whose scheduler reports causes nowhere else.
 
 One watch for each source of events, narrowed by the API server to one component, one reason and pods. Only
 the newest text about a pod is kept, only while the pod has no node, and of pods that the cache does not know

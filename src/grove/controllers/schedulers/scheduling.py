@@ -286,7 +286,7 @@ class Scheduling:
             # We may not ask, or the API server has just started and does not know the roles yet.
             self._unsure = True
             log.warning(
-                "cannot find out what the scheduler's objects can say, asking again later",
+                "cannot probe the fields of the scheduler's objects, trying again later",
                 extra={"resource": str(probe.resource), "error": str(refusal)},
             )
             return None

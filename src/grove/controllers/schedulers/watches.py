@@ -1,4 +1,4 @@
-"""Informers beside the cache, that come and go with what is wanted; nobody waits for one of them."""
+"""Optional informers, started and stopped with the enabled backends; startup does not wait for them."""
 
 import asyncio
 from collections.abc import Callable, Collection

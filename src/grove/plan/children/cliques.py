@@ -65,7 +65,7 @@ class Cliques:
 
 
 def _minimum(seen: Observed, row: Child, role: PodCliqueTemplate) -> int:
-    """How many pods of a role a gang cannot do without; of a role that sleeps, once it is awake."""
+    """How many pods of a role a gang needs; for a role that is scaled to zero, once it is scaled up."""
     name = names.base_gang(seen.cliqueset.name, row.replica)
     wanted = seen.decided.get(role.name, role.spec.minimum)
     gang = seen.gangs.get(name)

@@ -23,7 +23,7 @@ def waiting_edits(seen: Observed) -> dict[str, list[str]]:
 
 
 def edit_pending(seen: Observed) -> Condition | None:
-    """What was edited and waits until gangs are placed anew, as a condition of the set."""
+    """What was edited and waits until gangs are placed again, as a condition of the set."""
     waiting = waiting_edits(seen)
     if not waiting:
         return None

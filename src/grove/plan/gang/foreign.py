@@ -1,4 +1,4 @@
-"""Gangs that somebody else made: another controller, or a person with kubectl. Pure.
+"""Standalone gangs: PodGangs that another controller, or a person with kubectl, created. Pure.
 
 Such a gang has no cliques and its pods are not ours to create. They say where they belong by two labels, and
 get from us what their scheduler must find on them; what only their creator can set is told.
@@ -165,13 +165,13 @@ def preparation(pod: Manifest, prepared: Manifest, gate: str) -> Preparation:
     }
     there, wants = pod.get("spec") or {}, prepared.get("spec") or {}
     troubles = [
-        f"pod {name}: spec.{key} is {there.get(key)!r} but its scheduler needs {value!r}; create the pod anew"
+        f"pod {name}: spec.{key} is {there.get(key)!r} but must be {value!r}; create the pod again"
         for key, value in wants.items()
         if key != "schedulingGates" and there.get(key) != value and not _filled_in(key, there.get(key))
     ]
     held = any(each.get("name") == gate for each in there.get("schedulingGates") or ())
     if not held and not there.get("nodeName"):
-        troubles.append(f"pod {name}: spec.schedulingGates lacks {gate!r}; create the pod anew with it")
+        troubles.append(f"pod {name}: spec.schedulingGates lacks {gate!r}; create the pod again with it")
     return Preparation(metadata, tuple(troubles))
 
 

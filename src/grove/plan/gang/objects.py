@@ -108,7 +108,7 @@ class _Objects:
             if not fixed.replaceable:
                 # Pods of the gang are on nodes and belong to it; the next start gets an object of its own.
                 return
-            # Its going wakes the gang, which then creates it anew.
+            # Its going wakes the gang, which then creates it again.
             self.changes.append(Delete(resource, there.key, there.uid))
         elif there is not None:
             version = there.metadata.resource_version

@@ -2,7 +2,7 @@
 
 A scheduler that dies between two bindings, or that reserves places for several gangs at once, can leave gangs
 that hold nodes and wait for one another for ever. After a bounded time such a gang gives its nodes back: its
-pods are deleted, and it is started anew. Of several the youngest does so first, so that one of them goes on.
+pods are deleted, and it is restarted. Of several the youngest does so first, so that one of them goes on.
 """
 
 from collections.abc import Hashable, Sequence
@@ -103,7 +103,7 @@ def _reserved(view: GangState, backend: Backend, held: int, living: Sequence[Pod
 
 def _decided(memory: PartialMemory, left: float, pods: Sequence[Pod], why: str = "") -> PartialPlan:
     if left > 0:
-        return PartialPlan(memory, Wait(left, "a part of the gang is on nodes"))
+        return PartialPlan(memory, Wait(left, "only a part of the gang is on nodes"))
     return PartialPlan(give_up=tuple(pods), why=why)
 
 
@@ -128,9 +128,9 @@ def _senior(view: GangState, backend: Backend) -> str | None:
         if _rank(other.gang, other.pods) >= ours:
             continue
         if _holds_a_part(other, backend, view):
-            return f"and also a part for gang {other.gang.key}, which goes first"
+            return f"and also some for gang {other.gang.key}, which has precedence"
         if (sentence := _lacks_pods(other)) is not None:
-            return f"while a pod of gang {other.gang.key} waits, which goes first: {sentence}"
+            return f"while a pod of gang {other.gang.key}, which has precedence, waits: {sentence}"
     return None
 
 

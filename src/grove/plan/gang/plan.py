@@ -1,7 +1,7 @@
 """What is to be done about one gang: the stages in the order in which they are carried out. Pure.
 
 The gang alone sees all of its pods, so it decides everything that concerns them together: its scheduler
-objects, which pods it lists, when it is started anew, and when its gates open (decisions 0013 and 0016).
+objects, which pods it lists, when it is restarted, and when its gates open (decisions 0013 and 0016).
 """
 
 from dataclasses import dataclass, field, replace
@@ -35,7 +35,7 @@ class GangPlan:
     #: What pods of a gang of somebody else get for their scheduler, and what they lack all the same.
     prepare: tuple[Change, ...] = ()
     unready: tuple[str, ...] = ()
-    #: That the gang is started anew, and the change by which it is; without one it is so later.
+    #: That the gang is restarted, and the change by which it is; without one it is so later.
     restart: Restart | None = None
     unlist: Patch | None = None
     #: How the gang's pods are listed, all of which exist; None while they do not.
@@ -58,7 +58,7 @@ class GangPlan:
         """When to look again although nothing changed."""
         waits = [self.partial.wait, self.steps_back]
         if self.restart is not None and self.unlist is None:
-            waits.append(Wait(self.restart.seconds, "the gang is started anew"))
+            waits.append(Wait(self.restart.seconds, "the gang is restarted"))
         return [wait for wait in waits if wait is not None]
 
 

@@ -1,4 +1,4 @@
-"""What is said about a gang's placement: the scheduler's word, or ours where it could not be asked. Pure."""
+"""The reading of a gang's placement: the scheduler's, or ours where it could not be asked. Pure."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class Problems:
     failure: GroveError | None = None
     #: What the pods of a gang of somebody else lack that only their creator can give them.
     unready: tuple[str, ...] = ()
-    #: Why the gang has just been started anew; empty when it was not.
+    #: Why the gang has just been restarted; empty when it was not.
     restarted: str = ""
     #: Why its gates stay closed although it is complete; empty when they do not.
     held: str = ""

@@ -1,4 +1,4 @@
-"""The status of a gang after a look: what was planned, what came of it, and how soon it is written. Pure."""
+"""The status of a gang after a reconcile, and how soon it must be written. Pure."""
 
 from dataclasses import dataclass
 

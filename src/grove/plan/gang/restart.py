@@ -1,6 +1,6 @@
-"""When a gang is started anew: with another revision, hence with other object names and other pods.
+"""When a gang is restarted: it gets another revision, hence scheduler objects of other names and new pods.
 
-A gang of which nothing is on a node is started anew when its present start is used up: it ran and lost all of
+A gang of which nothing is on a node is restarted when its present start is used up: it ran and lost all of
 its pods, a scheduler that starts a gang only once has lost one, or an object of it is being deleted. A gang
 of which a part is on nodes and nothing moves any more gives its nodes back first. Decides; others write.
 """
@@ -28,7 +28,7 @@ LONGEST_PAUSE_SECONDS: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """That a gang is to be started anew, in how many seconds and why."""
+    """That a gang is to be restarted, in how many seconds and why."""
 
     seconds: float
     why: str
@@ -45,7 +45,7 @@ def restart_of(
 ) -> Restart | None:
     """Whether the present start of a gang is used up; `leaving` are objects of it that are being deleted."""
     if is_foreign(gang):
-        # Its pods are not ours to make anew.
+        # Its pods are not ours to create.
         return None
     members = [pod for pod in pods if labels.POD_CLIQUE in pod.labels]
     standing = [pod for pod in members if pod.keeps_place]
@@ -86,7 +86,7 @@ def kept(pods: Sequence[Pod], members: Sequence[Pod], lifecycle: Lifecycle) -> C
     """The pods of a clique that the scheduler ended; they say why, and stay until the next start."""
     ended = {pod.name for pod in pods} & lifecycle.keep
     if ended and any(pod.bound and pod.keeps_place for pod in members if labels.POD_CLIQUE in pod.labels):
-        # The gang runs and is not started anew; what failed is replaced like any other pod.
+        # The gang runs and is not restarted; what failed is replaced like any other pod.
         return ()
     return ended
 

@@ -1,4 +1,4 @@
-"""What a gang says about itself: its phase, whether it is placed and ready, and if not, why not. Pure."""
+"""The status of a gang: its phase, whether it is placed and ready, and if not, why not. Pure."""
 
 import re
 from collections import Counter
@@ -34,7 +34,7 @@ class GangFacts:
     extra: tuple[Condition, ...] = field(default=())
     #: What keeps the cliques from creating their pods, in their own words.
     troubles: Sequence[str] = ()
-    #: Whether the gang has just been started anew: nothing of what it was counts any more.
+    #: Whether the gang has just been restarted: nothing of what it was counts any more.
     anew: bool = False
 
 
@@ -111,7 +111,7 @@ def _initialized(gang: PodGang, facts: GangFacts) -> Condition:
             type=conditions.INITIALIZED,
             status="True",
             reason=conditions.PODS_CREATED,
-            message="every pod exists and is referenced",
+            message="every pod exists and is listed",
         )
     wanted = sum(facts.wanted.values())
     there = sum(1 for pod in facts.pods if not pod.terminating)

@@ -14,7 +14,7 @@ from grove.plan.gang.state import Translated
 def not_enabled(gang: PodGang, enabled: Sequence[str]) -> Translated:
     """The answer for a gang whose backend is not enabled."""
     name = gang.labels.get(labels.SCHEDULER_BACKEND) or unusable_choice(gang)
-    why = f"{name!r}: scheduler backend is not enabled in Grove; enabled are {', '.join(enabled)}"
+    why = f"{name!r}: scheduler backend is not enabled in Grove; enabled: {', '.join(enabled)}"
     return Translated(failure=NotEnabled(why))
 
 

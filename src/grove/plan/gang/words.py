@@ -1,4 +1,4 @@
-"""The words of a gang's story: reasons, conditions and sentences for what stands in its way. Pure."""
+"""Reasons, conditions and messages about what keeps a gang from being placed or ready. Pure."""
 
 from collections.abc import Sequence
 

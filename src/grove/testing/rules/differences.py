@@ -35,7 +35,7 @@ from grove.testing.rules.twins import (
 )
 
 #: Which losses explain that a constraint makes no difference. What is required of a group is a must as well:
-#: that the scheduler knows no groups does not explain it.
+#: that the scheduler does not support groups does not explain it.
 _REQUIRED: Final = (Capability.TOPOLOGY_REQUIRED,)
 _PREFERRED: Final = (Capability.TOPOLOGY_PREFERRED, Capability.HIERARCHY)
 
