@@ -148,6 +148,37 @@ def test_a_broken_configuration_is_refused_in_one_sentence_and_the_old_one_stays
     assert str(file) in refused[0]
 
 
+REFUSED_BY_A_BACKEND = {
+    "volcano": ("{name: volcano, config: {networkTopology: Foo}}", "networkTopology"),
+    "default": ("{name: default-scheduler, config: {gangScheduling: Foo}}", "gangScheduling"),
+}
+
+
+@pytest.mark.parametrize(("profile", "why"), REFUSED_BY_A_BACKEND.values(), ids=REFUSED_BY_A_BACKEND)
+def test_a_value_that_a_backend_refuses_leaves_the_old_configuration_in_force(
+    tmp_path: Path, profile: str, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "config.yaml"
+
+    async def story(world: World) -> None:
+        operator = world.operator
+        assert operator is not None
+        followed = following(world, file)
+        before = operator.scheduling.registry
+        file.write_text(TEXT % ("info", f"{profile}, {{name: kai-scheduler}}"))
+        await followed.look()
+        assert operator.scheduling.registry is before
+        await world.apply(training())
+        await until_running(world, "train-0")
+
+    with caplog.at_level(logging.ERROR):
+        run_world(story, started_with(WITH_KAI, file))
+    (refused,) = [
+        vars(each)["error"] for each in caplog.records if "the old one stays in force" in each.message
+    ]
+    assert why in refused
+
+
 def test_a_key_that_nobody_reads_is_logged_and_the_configuration_comes_into_force(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

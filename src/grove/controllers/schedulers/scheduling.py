@@ -29,7 +29,7 @@ from grove.backends.base import (
 from grove.backends.registry import Registry, Selection
 from grove.controllers.schedulers.observation import Observation
 from grove.controllers.schedulers.remarks import Remarks
-from grove.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
+from grove.errors import ApiError, BadRequest, Forbidden, Invalid, InvalidConfiguration, NotFound
 from grove.kube.client import Client
 from grove.meta import Key, Manifest, Object, Resource, UntypedObject, manifest_key, resource
 from grove.runtime.cache import Cache
@@ -138,7 +138,12 @@ class Scheduling:
     async def reconfigure(
         self, registry: Registry, configs: Mapping[str, Mapping[str, Any]], external: frozenset[str]
     ) -> None:
-        """From now on these backends are enabled; gangs of others stay as they are and say so."""
+        """From now on these backends are enabled; gangs of others stay as they are and say so.
+
+        Raises InvalidConfiguration, and changes nothing, if a backend refuses its configuration.
+        """
+        for backend in registry.enabled:
+            _refuse_invalid(backend, Context(self.cluster, configs.get(backend.name, {})))
         self.registry, self._configs, self.external = registry, configs, external
         self._selections.clear()
         self._traits.clear()
@@ -382,3 +387,14 @@ def _collect(schema: Manifest, prefix: str, paths: set[str]) -> None:
         items = field.get("items")
         if isinstance(items, dict):
             _collect(items, path, paths)
+
+
+def _refuse_invalid(backend: Backend, context: Context) -> None:
+    """Let the backend look at its configuration; what else it may stumble over is told by the gangs."""
+    try:
+        traits_of(backend, context)
+        backend.preconditions(context)
+    except InvalidConfiguration:
+        raise
+    except Exception:
+        log.exception("scheduler backend failed", extra={"backend": backend.name})
