@@ -6,6 +6,8 @@ pod after the other is seen.
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 from tests.e2e.conftest import Plane
 from tests.e2e.plane import Act
@@ -121,6 +123,53 @@ async def raised_without_a_written_minimum(act: Act) -> None:
     )
 
 
+async def ten_gangs_for_the_room_of_six(act: Act) -> None:
+    scene = act.scene
+    await scene.nodes(12)
+    gangs = [f"train-{number}" for number in range(10)]
+    await scene.apply(train(role("worker", 2), replicas=len(gangs)))
+
+    def six_whole() -> bool:
+        return sorted(scene.bound(gang) for gang in gangs) == [0] * 4 + [2] * 6
+
+    await scene.until(six_whole, "six gangs are placed whole", seconds=150)
+    await scene.ledger.holds(six_whole, 5.0, scene.describe)
+
+
+async def deleted_and_applied_in_a_row(act: Act) -> None:
+    scene = act.scene
+    await scene.nodes(3)
+    # Pods that end at once and pods that take three seconds, deleted before, while and after they are made.
+    for pods, made in ((0, role), (1, slow), (2, role), (3, slow), (3, role), (1, slow)):
+        await scene.apply(train(made("worker", 3)))
+        await scene.until(functools.partial(_exist, scene, pods), "some pods exist")
+        await scene.delete(kinds.CLIQUESETS, "train")
+    former = _uids(scene)
+    await scene.apply(train(role("worker", 3)))
+    await scene.until(
+        lambda: not former & _uids(scene) and scene.running(GANG, 3), "the last one runs", seconds=60
+    )
+    assert len(scene.pods()) == 3
+
+
+async def an_urgent_gang_takes_the_place_of_another(act: Act) -> None:
+    scene = act.scene
+    await scene.nodes(4)
+    await scene.apply(train(slow("worker", 4), name="batch"))
+    await scene.until_running("batch-0", 4)
+    name = f"{scene.namespace}-urgent"
+    priority: Manifest = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000}
+    await scene.apply(
+        {**priority, "metadata": {"name": name}},
+        train(role("worker", 2), name="urgent", priorityClassName=name),
+    )
+    await scene.until(lambda: scene.running("urgent-0", 2), "the urgent gang runs", seconds=90)
+    await scene.until(lambda: scene.bound("batch-0") == 0, "the other one holds nothing", seconds=60)
+    await scene.ledger.holds(lambda: scene.bound("batch-0") == 0, 5.0, scene.describe)
+    await scene.delete(kinds.CLIQUESETS, "urgent")
+    await scene.until(lambda: scene.running("batch-0", 4), "the other one runs again", seconds=120)
+
+
 async def _cordon(scene: Scene, *names: str, cordoned: bool = True) -> None:
     for name in names:
         await scene.user.merge_patch(NODES, Key("", name), {"spec": {"unschedulable": cordoned}})
@@ -128,6 +177,10 @@ async def _cordon(scene: Scene, *names: str, cordoned: bool = True) -> None:
 
 def _uids(scene: Scene) -> set[str]:
     return {pod["metadata"]["uid"] for pod in scene.ledger.all(kinds.PODS) if not holds_a_place(pod)}
+
+
+def _exist(scene: Scene, pods: int) -> bool:
+    return len(scene.pods()) >= pods
 
 
 def _all_bound(scene: Scene) -> bool:
@@ -140,7 +193,11 @@ STORIES = {
     "rescaled": rescaled_in_a_hurry,
     "half-the-nodes": restarted_with_half_of_the_nodes,
     "raised": raised_without_a_written_minimum,
+    "ten-for-six": ten_gangs_for_the_room_of_six,
+    "in-a-row": deleted_and_applied_in_a_row,
 }
+#: Those that preempt as they are installed here; Volcano and YuniKorn must be told to.
+PREEMPTING = ("kai", "koordinator")
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -151,3 +208,15 @@ def test_a_gang_is_whole_in_the_end(plane: Plane, name: str) -> None:
 @pytest.mark.parametrize("name", STORIES)
 def test_a_gang_is_whole_in_the_end_with_the_scheduler_of_others(other_plane: Plane, name: str) -> None:
     other_plane.play(name, STORIES[name])
+
+
+def test_a_preempted_gang_makes_room_and_comes_back_whole(plane: Plane) -> None:
+    plane.play("urgent", an_urgent_gang_takes_the_place_of_another)
+
+
+def test_a_preempted_gang_makes_room_and_comes_back_whole_with_the_scheduler_of_others(
+    other_plane: Plane,
+) -> None:
+    if other_plane.judge.name not in PREEMPTING:
+        pytest.skip(f"{other_plane.judge.title} preempts only where it is configured to")
+    other_plane.play("urgent", an_urgent_gang_takes_the_place_of_another)
