@@ -13,7 +13,7 @@ from grove.api.config import OperatorConfiguration
 from grove.api.pod import Pod
 from grove.api.topology import ClusterTopologyBinding
 from grove.controllers import wakeups
-from grove.controllers.apply import Applier, Remembers
+from grove.controllers.apply import Applier, WriteBarrier
 from grove.controllers.clique import CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
 from grove.controllers.dependencies import Dependencies
@@ -81,7 +81,7 @@ class Operator:
 class Reconciler(Protocol):
     """What the loop runs; it tells the loop's barrier what it wrote."""
 
-    barrier: Remembers
+    barrier: WriteBarrier
 
     async def reconcile(self, key: Key) -> Outcome: ...
 

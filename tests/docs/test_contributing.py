@@ -79,7 +79,7 @@ def test_both_guides_name_every_optional_protocol_of_backends_and_no_other() -> 
         if isinstance(each, type) and getattr(each, "_is_runtime_protocol", False)
         if each.__module__ == base.__name__
     }
-    assert protocols >= {"WithTraits", "Living"}
+    assert protocols >= {"WithTraits", "WithLifecycle"}
     step = (
         CONTRIBUTING.split("## Adding a scheduler backend")[1].split(" are optional")[0].split("base.py)")[1]
     )

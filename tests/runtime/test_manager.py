@@ -191,20 +191,13 @@ def test_without_election_health_or_signals_it_runs_until_told_to_stop() -> None
         informer = scene.cache.informer(THINGS)
         assert informer is not None
         informer.subscribe(lambda old, new: controller.enqueue((new or old).key) if new or old else None)  # type: ignore[union-attr]
-        scene.manager.add_controller(controller)
-        prepared: list[list[Key]] = []
-
-        async def prepare() -> None:
-            prepared.append(list(seen))
-
-        scene.manager.before_work(prepare)
-        running = scene.start()
-        await scene.manager.working.wait()
+        manager = Manager(scene.cache, [controller], metrics=scene.metrics)
+        running = asyncio.create_task(manager.run(scene.stop))
+        await manager.working.wait()
         await pass_time(1)
         scene.server.put("b")
         await pass_time(1)
         assert seen == [Key("ns", "a"), Key("ns", "b")]
-        assert prepared == [[]], "preparations come before the first reconcile"
         scene.stop.set()
         await running
 

@@ -34,11 +34,6 @@ def base_gang(cliqueset: str, replica: int) -> str:
     return f"{cliqueset}-{replica}"
 
 
-def scaled_gang(scaling_group: str, replica: int, minimum: int) -> str:
-    """`P-i-G-(j-m)`: the gang of a scaling-group replica beyond the group's minimum."""
-    return f"{scaling_group}-{replica - minimum}"
-
-
 def service(cliqueset: str, replica: int) -> str:
     """`P-i`, the headless service of one replica; also the pods' subdomain."""
     return f"{cliqueset}-{replica}"

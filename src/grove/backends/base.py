@@ -347,7 +347,7 @@ class Lifecycle:
 
 
 @runtime_checkable
-class Living(Protocol):
+class WithLifecycle(Protocol):
     """A backend whose scheduler needs more of a gang than its objects: see `Lifecycle`."""
 
     def lifecycle(self, moment: Moment) -> Lifecycle:
@@ -391,7 +391,7 @@ def traits_of(backend: "Backend | None", context: Context) -> Traits:
 
 def lifecycle_of(backend: "Backend | None", moment: Moment) -> Lifecycle:
     """What a backend says about a gang at one moment; nothing if it does not say."""
-    return backend.lifecycle(moment) if offers(backend, Living) else Lifecycle()
+    return backend.lifecycle(moment) if offers(backend, WithLifecycle) else Lifecycle()
 
 
 def object_name(manifest: Manifest) -> ObjectName:

@@ -76,7 +76,7 @@ def first_batch(plan: Plan, most: int = MOST_AT_ONCE) -> Work[Batch]:
     return Batch((*created, *repaired, *removed), plan.settled, more)
 
 
-class Remembers(Protocol):
+class WriteBarrier(Protocol):
     """The barrier of one controller: what it wrote must be seen before its key is reconciled again."""
 
     def wrote(
@@ -99,7 +99,7 @@ class _NoBarrier:
         """There is no loop that could look."""
 
 
-NO_BARRIER: Remembers = _NoBarrier()
+NO_BARRIER: WriteBarrier = _NoBarrier()
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ class Applier:
         self.own_writes = OwnWrites()
         self.slots = Slots(in_flight, least=LEAST_SHARE)
 
-    async def apply(self, changes: Sequence[Change], *, barrier: Remembers, key: Key) -> Applied:
+    async def apply(self, changes: Sequence[Change], *, barrier: WriteBarrier, key: Key) -> Applied:
         """Carry out one stage. The first failure stops what has not begun; what has begun is finished."""
         applied = Applied()
         if len(changes) == 1:
@@ -145,7 +145,9 @@ class Applier:
             await self._all(changes, applied, barrier, key)
         return applied
 
-    async def _all(self, changes: Sequence[Change], applied: Applied, barrier: Remembers, key: Key) -> None:
+    async def _all(
+        self, changes: Sequence[Change], applied: Applied, barrier: WriteBarrier, key: Key
+    ) -> None:
         """A fixed crew of workers rather than a task for each change: thousands of changes are common."""
         todo = iter(changes)
 
@@ -159,7 +161,7 @@ class Applier:
             for _ in range(min(len(changes), IN_FLIGHT)):
                 crew.create_task(work())
 
-    async def _one(self, change: Change, applied: Applied, barrier: Remembers, key: Key) -> None:
+    async def _one(self, change: Change, applied: Applied, barrier: WriteBarrier, key: Key) -> None:
         try:
             if isinstance(change, Patch) and change.subresource == "status":
                 written = await self._report(change)

@@ -17,7 +17,7 @@ from grove.controllers.apply import (
     NO_BARRIER,
     Applied,
     NameTaken,
-    Remembers,
+    WriteBarrier,
     failures_text,
     told_once,
 )
@@ -67,7 +67,7 @@ class CliqueReconciler:
         self.deps = deps
         self.limit = limit
         #: Replaced by the controller's own once it is wired.
-        self.barrier: Remembers = NO_BARRIER
+        self.barrier: WriteBarrier = NO_BARRIER
         #: Names of pods that turned out to be taken, by clique.
         self._met: dict[Key, set[str]] = {}
 

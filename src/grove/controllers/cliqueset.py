@@ -22,7 +22,7 @@ from grove.controllers.apply import (
     Applied,
     Batch,
     NameTaken,
-    Remembers,
+    WriteBarrier,
     failures_text,
     first_batch,
     told_once,
@@ -65,7 +65,7 @@ class CliqueSetReconciler:
         self.contests = contests
         self.trials = trials
         #: Replaced by the controller's own once it is wired.
-        self.barrier: Remembers = NO_BARRIER
+        self.barrier: WriteBarrier = NO_BARRIER
         self._topology_aware = topology_aware
         self._pods_per_set = pods_per_set
         self._settled: dict[Key, Settled] = {}

@@ -13,7 +13,7 @@ from grove.api import kinds
 from grove.api.gang import PodGang
 from grove.api.revision import restarts
 from grove.controllers import events
-from grove.controllers.apply import NO_BARRIER, Applied, Remembers, failures_text
+from grove.controllers.apply import NO_BARRIER, Applied, WriteBarrier, failures_text
 from grove.controllers.dependencies import Dependencies
 from grove.controllers.foreign import ForeignPods
 from grove.controllers.gang_observe import GangObserver
@@ -50,7 +50,7 @@ class GangReconciler:
         self.observer = GangObserver(deps, foreign)
         self.reporter = GangReporter(deps)
         #: Replaced by the controller's own once it is wired.
-        self.barrier: Remembers = NO_BARRIER
+        self.barrier: WriteBarrier = NO_BARRIER
 
     async def reconcile(self, key: Key) -> Outcome:
         view = await self.observe(key)

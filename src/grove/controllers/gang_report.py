@@ -11,7 +11,7 @@ from grove.api import conditions, kinds
 from grove.api.gang import PodGang, PodGangStatus
 from grove.backends.base import Reading, Verdict
 from grove.controllers import events
-from grove.controllers.apply import Remembers
+from grove.controllers.apply import WriteBarrier
 from grove.controllers.dependencies import Dependencies
 from grove.errors import GroveError
 from grove.meta import Manifest
@@ -48,7 +48,7 @@ class GangReporter:
         gang: PodGang,
         listed: bool,
         repairs: Sequence[str],
-        barrier: Remembers,
+        barrier: WriteBarrier,
     ) -> Reported:
         """Write the status of `gang`, which is the gang as it is since this look wrote it."""
         report = report_gang(view, problems, gang=gang, listed=listed)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from grove.controllers.apply import Applier, Remembers
+from grove.controllers.apply import Applier, WriteBarrier
 from grove.controllers.pacing import StatusThrottle
 from grove.meta import Key, Manifest, Object, Resource
 from grove.plan.changes import Patch, difference
@@ -45,7 +45,7 @@ class Reporter:
         about: Object,
         status: Manifest,
         *,
-        barrier: Remembers,
+        barrier: WriteBarrier,
         urgency: Urgency = Urgency.SETTLED,
     ) -> Reported:
         """Write what differs of a status, now or soon; only if the object is still as it was observed."""

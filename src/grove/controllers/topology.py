@@ -7,7 +7,7 @@ from grove.api import conditions, kinds
 from grove.api.topology import ClusterTopologyBinding, SchedulerTopologyStatus
 from grove.backends.base import Backend, TopologyAware
 from grove.controllers import events
-from grove.controllers.apply import NO_BARRIER, Remembers
+from grove.controllers.apply import NO_BARRIER, WriteBarrier
 from grove.controllers.dependencies import Dependencies
 from grove.meta import Condition, Key, Manifest, UntypedObject, find_condition
 from grove.plan.changes import Apply, Change, Delete
@@ -29,7 +29,7 @@ class TopologyReconciler:
     def __init__(self, deps: Dependencies) -> None:
         self.deps = deps
         #: Replaced by the controller's own once it is wired.
-        self.barrier: Remembers = NO_BARRIER
+        self.barrier: WriteBarrier = NO_BARRIER
 
     async def reconcile(self, key: Key) -> Outcome:
         binding = self.deps.cache.store(ClusterTopologyBinding).get(key)

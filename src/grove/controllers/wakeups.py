@@ -42,7 +42,7 @@ Changed = Callable[[Any, Any], bool]
 Debounce = Callable[[Key, Cache], float]
 
 
-class Queued(Protocol):
+class Enqueues(Protocol):
     """A controller, as far as wake-ups are concerned."""
 
     def enqueue(self, key: Key) -> None: ...
@@ -314,7 +314,9 @@ class NoController:
     def enqueue_after(self, key: Key, seconds: float) -> None: ...
 
 
-def connect(cache: Cache, scheduling: Scheduling, running: dict[str, Queued], own_writes: OwnWrites) -> None:
+def connect(
+    cache: Cache, scheduling: Scheduling, running: dict[str, Enqueues], own_writes: OwnWrites
+) -> None:
     """Subscribe the tables to the informers."""
     controllers = {name: running.get(name, NoController()) for name in (CLIQUESET, CLIQUE, GANG, TOPOLOGY)}
     for wakeup in (*TABLE, *children(registry.KINDS), *STATUSES):
@@ -390,7 +392,7 @@ def _unless_own_write(resource: Resource, own_writes: OwnWrites, listen: Listen)
     return hear
 
 
-def _listener(wakeup: Wakeup, cache: Cache, controller: Queued) -> Listen:
+def _listener(wakeup: Wakeup, cache: Cache, controller: Enqueues) -> Listen:
     def listen(old: Object | None, new: Object | None) -> None:
         if old is not None and new is not None and not wakeup.changed(old, new):
             return

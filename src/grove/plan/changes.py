@@ -6,7 +6,7 @@ Scheduler objects have several writers and go through server-side apply instead 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from grove.meta import Key, Manifest, Resource
@@ -76,16 +76,6 @@ class Delete:
 
 
 Change = Create | Patch | JsonPatch | Apply | Delete
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Changes in the order in which they must happen: stages one after another, a stage all at once."""
-
-    stages: tuple[tuple[Change, ...], ...] = field(default=())
-
-    def __bool__(self) -> bool:
-        return any(self.stages)
 
 
 def difference(desired: Manifest, observed: Mapping[str, Any]) -> Manifest:

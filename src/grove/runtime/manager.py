@@ -70,25 +70,16 @@ class Manager:
         self._elector = elector
         self._tune_gc = tune_gc
         self._services: list[tuple[str, Callable[[], Awaitable[None]]]] = []
-        self._preparations: list[Callable[[], Awaitable[None]]] = []
         self._started = False
-
-    def add_controller(self, controller: Runnable) -> None:
-        """Run this while leading; to be called before `run`."""
-        self._controllers.append(controller)
 
     def add_service(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run this all the time, leading or not, until it is cancelled at the end; for example a webhook."""
         self._services.append((name, run))
 
-    def before_work(self, prepare: Callable[[], Awaitable[None]]) -> None:
-        """Await this once, when the caches are synced and we lead, before the controllers start."""
-        self._preparations.append(prepare)
-
     async def run(self, stop: asyncio.Event | None = None, *, signals: bool = False) -> None:
-        """Run until `stop` is set or, with `signals`.
+        """Run until `stop` is set or, with `signals`, until SIGTERM or SIGINT.
 
-        Until SIGTERM or SIGINT; a second signal ends the grace.
+        A second signal skips the grace period.
         """
         stop = stop or asyncio.Event()
         with contextlib.ExitStack() as stack:
@@ -122,8 +113,6 @@ class Manager:
 
     async def _work(self) -> None:
         """What only the leader does, until cancelled."""
-        for prepare in self._preparations:
-            await prepare()
         try:
             async with asyncio.TaskGroup() as group:
                 for controller in self._controllers:

@@ -7,7 +7,7 @@ from tests.backends import clusters
 from tests.backends.clusters import on
 
 from grove.api.cliqueset import PodCliqueSet
-from grove.backends.base import Capability, Cluster, Living, WithTraits
+from grove.backends.base import Capability, Cluster, WithLifecycle, WithTraits
 from grove.backends.default import DefaultBackend
 from grove.backends.default.generation import DISRUPTION_FIELD, TOPOLOGY_FIELD, detect
 from grove.meta import Manifest
@@ -51,7 +51,7 @@ def test_a_version_without_the_resource_proves_nothing() -> None:
 
 
 def test_the_backend_offers_its_optional_abilities() -> None:
-    assert isinstance(BACKEND, Living)
+    assert isinstance(BACKEND, WithLifecycle)
     assert isinstance(BACKEND, WithTraits)
 
 

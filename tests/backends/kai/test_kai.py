@@ -13,7 +13,6 @@ from grove.api.gang import PodGang
 from grove.api.revision import next_revision
 from grove.backends.base import Capability, Cluster, Context, Edit, Fidelity, TopologyAware
 from grove.backends.kai import KaiBackend
-from grove.backends.kai.topology import drift, owned
 from grove.errors import Unsupported, Waiting
 from grove.meta import Manifest
 from grove.testing import make
@@ -441,16 +440,3 @@ def test_the_topology_is_named_like_its_binding_and_owned_by_it() -> None:
     }
     assert isinstance(BACKEND, TopologyAware)
     assert BACKEND.levels_of(made) == (ZONE, RACK)
-    assert owned(binding, made)
-    assert not owned(make.topology_binding("cluster", uid="b2"), made)
-
-
-def test_drift_is_told_in_one_sentence() -> None:
-    binding = make.topology_binding("cluster", {"zone": ZONE, "rack": RACK})
-    same = BACKEND.desired_topology(binding)
-    assert drift(binding, same) == ""
-    assert drift(binding, {**same, "spec": {"levels": [{"nodeLabel": RACK}, {"nodeLabel": ZONE}]}}) == (
-        "KAI Topology levels differ from ClusterTopologyBinding levels"
-    )
-    assert drift(binding, None, reference="theirs") == 'KAI Topology "theirs" not found'
-    assert drift(binding, {"spec": None}) != ""

@@ -32,18 +32,3 @@ def levels_of(manifest: Manifest) -> tuple[str, ...]:
     spec = manifest.get("spec")
     levels = spec.get("levels") if isinstance(spec, dict) else None
     return tuple(str(level.get("nodeLabel", "")) for level in levels or () if isinstance(level, dict))
-
-
-def drift(binding: ClusterTopologyBinding, topology: Manifest | None, *, reference: str = "") -> str:
-    """What is wrong with the Topology that stands for a binding; empty when they agree."""
-    if topology is None:
-        return f'KAI Topology "{reference or binding.name}" not found'
-    if levels_of(topology) != tuple(level.key for level in binding.spec.levels):
-        return "KAI Topology levels differ from ClusterTopologyBinding levels"
-    return ""
-
-
-def owned(binding: ClusterTopologyBinding, topology: Manifest) -> bool:
-    """Whether the Topology is the binding's own, so that it may be replaced."""
-    references = (topology.get("metadata") or {}).get("ownerReferences") or ()
-    return any(each.get("controller") and each.get("uid") == binding.uid for each in references)

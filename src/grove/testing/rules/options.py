@@ -9,10 +9,10 @@ from grove.api.pod import Pod
 from grove.backends.base import (
     Capability,
     Context,
-    Living,
     Moment,
     TopologyAware,
     Traits,
+    WithLifecycle,
     lifecycle_of,
     object_name,
     traits_of,
@@ -88,7 +88,7 @@ class OptionRules(Subject):
         lifecycle_of(backend, Moment(gang, prepared, context, EPOCH, translated=objects))
 
     def test_its_lifecycle_concerns_only_what_it_was_given(self) -> None:
-        if not isinstance(self.backend, Living):
+        if not isinstance(self.backend, WithLifecycle):
             return
         for context, gang, translation in self.translated():
             pods = [make.pod(group.name, 0, gang=gang) for group in gang.spec.podgroups]
