@@ -129,6 +129,16 @@ class ScalingGroupConfig(View):
         None
     )
 
+    @property
+    def minimum(self) -> int:
+        """How many replicas belong to the base gang."""
+        return 1 if self.min_available is None else self.min_available
+
+    @property
+    def initial_replicas(self) -> int:
+        """How many replicas the group has until somebody scales it."""
+        return 1 if self.replicas is None else self.replicas
+
 
 class PodCliqueSetTemplate(View):
     """What one replica of the set is made of."""

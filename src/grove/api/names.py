@@ -29,6 +29,16 @@ def group_clique(scaling_group: str, replica: int, template: str) -> str:
     return f"{scaling_group}-{replica}-{template}"
 
 
+def group_replica(scaling_group: str, replica: int) -> str:
+    """`P-i-G-j`, one replica of a scaling group; also the podgroups of it that a base gang packs together."""
+    return f"{scaling_group}-{replica}"
+
+
+def scaled_gang(scaling_group: str, number: int) -> str:
+    """`P-i-G-n`, the gang of a group replica above the group's minimum, counted from there."""
+    return f"{scaling_group}-{number}"
+
+
 def base_gang(cliqueset: str, replica: int) -> str:
     """`P-i`, the gang that every replica of a set has."""
     return f"{cliqueset}-{replica}"
@@ -82,6 +92,17 @@ def set_replica(cliqueset: str, name: str) -> int | None:
         return None
     index, _, _ = name[len(cliqueset) + 1 :].partition("-")
     return int(index) if _is_number(index) else None
+
+
+def indexed(name: str) -> tuple[int, str] | None:
+    """The number that a name begins with and what follows behind `-`; None when it begins with no number.
+
+    A number with a leading zero is in no name of ours.
+    """
+    number, _, rest = name.partition("-")
+    if not _is_number(number) or (len(number) > 1 and number[0] == "0"):
+        return None
+    return int(number), rest
 
 
 def _is_number(text: str) -> bool:
