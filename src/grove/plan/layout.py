@@ -1,8 +1,8 @@
 """Which gangs and cliques each replica of a set has, and which clique belongs to which gang. Pure.
 
 The one walk over roles and scaling groups. A replica has a base gang: its standalone cliques, and of each
-scaling group the replicas up to the group's minimum. Each further replica of a group is a *scaled gang*, which
-is placed once the base gang is.
+scaling group the replicas up to the group's minimum. Each further replica of a group is a *scaled gang*,
+which is placed once the base gang is.
 """
 
 from collections.abc import Iterator, Mapping
