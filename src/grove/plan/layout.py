@@ -20,16 +20,16 @@ class GroupReplica(NamedTuple):
     config: ScalingGroupConfig
     #: The name of the PodCliqueScalingGroup.
     group: str
-    index: int
+    number: int
 
     @property
     def name(self) -> str:
-        return names.group_replica(self.group, self.index)
+        return names.group_replica(self.group, self.number)
 
     @property
     def scaled(self) -> bool:
         """Whether it is above the group's minimum and thus a gang of its own."""
-        return self.index >= self.config.minimum
+        return self.number >= self.config.minimum
 
 
 class PlannedClique(NamedTuple):
@@ -132,7 +132,7 @@ class Layout:
     def gang_of(self, replica: int, member: GroupReplica) -> str:
         """The name of the gang that a replica of a scaling group belongs to."""
         if member.scaled:
-            return names.scaled_gang(member.group, member.index - member.config.minimum)
+            return names.scaled_gang(member.group, member.number - member.config.minimum)
         return names.base_gang(self.cliqueset, replica)
 
     def position(self, role: str) -> int:
@@ -146,7 +146,7 @@ class Layout:
 
     def _members(self, member: GroupReplica, gang: str, *, exist: bool = True) -> Iterator[PlannedClique]:
         for role in member.config.clique_names:
-            name = names.group_clique(member.group, member.index, role)
+            name = names.group_clique(member.group, member.number, role)
             yield PlannedClique(name, self._roles[role], gang, member, exist)
 
     @cached_property
