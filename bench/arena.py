@@ -16,7 +16,7 @@ import aiohttp
 from bench.audit import AuditLog
 from bench.observer import BenchFailed
 from bench.planes import Plane
-from bench.processes import Child, Launch, started
+from bench.processes import ChildProcess, Launch, started
 from bench.profiling import PROFILE
 from bench.results import Cost
 from bench.usage import Usage, usage_of
@@ -51,15 +51,15 @@ class Arena:
     """A running cluster with Grove's kinds in it."""
 
     plane: Plane
-    cluster: Child
+    cluster: ChildProcess
     client: Client
     folder: Path
     #: The programs of the control plane, by name.
     pids: Mapping[str, int]
-    players: Child | None = None
+    players: ChildProcess | None = None
 
     @property
-    def children(self) -> tuple[Child, ...]:
+    def children(self) -> tuple[ChildProcess, ...]:
         """Who must not end before the measurement does."""
         return (self.cluster,) if self.players is None else (self.cluster, self.players)
 
@@ -76,7 +76,9 @@ class Arena:
         return {name: Cost(now.cpu - before[name].cpu, now.peak) for name, now in self.usages().items()}
 
     @asynccontextmanager
-    async def operator(self, *, profile: Path | None = None, settings: str = "") -> AsyncIterator[Child]:
+    async def operator(
+        self, *, profile: Path | None = None, settings: str = ""
+    ) -> AsyncIterator[ChildProcess]:
         """The operator as its own process, ready for work; ended in order with the block.
 
         `settings` are further lines of its configuration.
@@ -99,7 +101,7 @@ class Arena:
             )
             yield operator
 
-    async def quiet_writes(self, operator: Child) -> dict[str, int]:
+    async def quiet_writes(self, operator: ChildProcess) -> dict[str, int]:
         """What the operator has written once it writes nothing more."""
         counts, since = dict(await self.cluster.ask("writes")), time.monotonic()
         while time.monotonic() - since < _QUIET_SECONDS:
@@ -155,7 +157,7 @@ def _keep_audit(folder: Path, profile: Path | None) -> None:
 
 
 async def within(
-    seconds: float, work: Awaitable[T], *, unless: Sequence[Child], hope: Callable[[], str]
+    seconds: float, work: Awaitable[T], *, unless: Sequence[ChildProcess], hope: Callable[[], str]
 ) -> T:
     """The result of the work; a failure that says how far it came if it takes too long or a child ends."""
     task = asyncio.ensure_future(work)

@@ -11,7 +11,7 @@ from grove.backends.base import Context
 from grove.backends.default import DefaultBackend
 from grove.meta import Manifest, Object, Resource, resource
 from grove.plan.changes import present
-from grove.plan.children import Observed
+from grove.plan.children import CliqueSetState
 from grove.plan.children.cliques import Cliques
 from grove.plan.children.gangs import Gangs as GangRows
 from grove.plan.children.services import Services
@@ -29,7 +29,7 @@ class Gangs:
 
     def __init__(self, minor: str, case: Case) -> None:
         self._context = Context(cluster=NATIVE["1.37 composite" if minor == "1.37" else minor])
-        self._seen = Observed(_stored(PodCliqueSet, cliqueset(case)), backend=_BACKEND.name)
+        self._seen = CliqueSetState(_stored(PodCliqueSet, cliqueset(case)), backend=_BACKEND.name)
 
     def objects(self, number: int) -> list[tuple[Resource, Manifest]]:
         """What must exist for one gang before its pods."""

@@ -1,4 +1,4 @@
-"""One case, measured: apply a set, watch it run, start the operator anew, delete the set."""
+"""One case, measured: apply a set, watch it run, restart the operator, delete the set."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from bench.arena import Arena, arena, within
 from bench.cases import NAMESPACE, RESTARTED, SET, Case, cliqueset
 from bench.observer import Observer
 from bench.planes import Plane
-from bench.processes import Child
+from bench.processes import ChildProcess
 from bench.results import Run
 from bench.tally import Milestone
 from bench.writes import about_events
@@ -55,7 +55,7 @@ async def measure(case: Case, *, plane: Plane, say: Say, profile: Path | None = 
             return await _delete(case, place, operator, observer, run)
 
 
-async def _apply(case: Case, place: Arena, operator: Child, observer: Observer) -> Run:
+async def _apply(case: Case, place: Arena, operator: ChildProcess, observer: Observer) -> Run:
     await place.cluster.ask("forget")
     before, others_before = operator.usage(), place.usages()
 
@@ -92,7 +92,7 @@ async def _apply(case: Case, place: Arena, operator: Child, observer: Observer) 
     )
 
 
-async def _delete(case: Case, place: Arena, operator: Child, observer: Observer, run: Run) -> Run:
+async def _delete(case: Case, place: Arena, operator: ChildProcess, observer: Observer, run: Run) -> Run:
     """Delete the set and wait until nothing of it is left."""
 
     async def steps() -> float:

@@ -26,7 +26,7 @@ _ANSWER_SECONDS: Final = 60.0
 _LAST_WORDS: Final = 2000
 
 
-class Child:
+class ChildProcess:
     """A started process; what it says on standard error is kept for the message of a failure."""
 
     def __init__(self, name: str, process: Process, said: Path) -> None:
@@ -107,7 +107,7 @@ class Launch:
 
 
 @asynccontextmanager
-async def started(launch: Launch, folder: Path) -> AsyncIterator[Child]:
+async def started(launch: Launch, folder: Path) -> AsyncIterator[ChildProcess]:
     """A running child, over at the latest with the block."""
     said = folder / f"{launch.name}.err"
     environment = {
@@ -126,7 +126,7 @@ async def started(launch: Launch, folder: Path) -> AsyncIterator[Child]:
             start_new_session=True,
             env={**environment, **launch.environment},
         )
-    child = Child(launch.name, process, said)
+    child = ChildProcess(launch.name, process, said)
     try:
         yield child
     finally:

@@ -23,7 +23,7 @@ from bench.arena import Arena, arena, within
 from bench.cases import Case, cliqueset
 from bench.observer import BenchFailed
 from bench.planes import Kind, Plane
-from bench.processes import Child
+from bench.processes import ChildProcess
 from grove.api import kinds, labels
 from grove.cli.loop import run_loop
 from grove.meta import Key, Manifest, Object, View, resource
@@ -113,7 +113,7 @@ async def measure(setting: Setting, after: float) -> Result:
             )
 
 
-async def _steps(setting: Setting, after: float, place: Arena, operator: Child) -> Result:
+async def _steps(setting: Setting, after: float, place: Arena, operator: ChildProcess) -> Result:
     if setting.replicas:
         await place.client.create(
             kinds.CLIQUESETS, _set("large", _LARGE_NAMESPACE, Case(setting.replicas, 1))

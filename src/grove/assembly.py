@@ -17,7 +17,6 @@ from grove.controllers.apply import Applier, WriteBarrier
 from grove.controllers.clique import CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
 from grove.controllers.dependencies import Dependencies
-from grove.controllers.foreign import ForeignPods
 from grove.controllers.gang import GangReconciler
 from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_GANG, PODS_BY_OWNER
 from grove.controllers.memory.contests import Contests
@@ -33,6 +32,7 @@ from grove.controllers.schedulers.definitions import Definitions
 from grove.controllers.schedulers.observation import Observation
 from grove.controllers.schedulers.remarks import Remarks
 from grove.controllers.schedulers.scheduling import Scheduling, owner_uids
+from grove.controllers.standalone import StandalonePods
 from grove.controllers.topology import TopologyReconciler
 from grove.errors import GroveError
 from grove.extensions import configs_for, external_in, installed, registry_for
@@ -146,10 +146,10 @@ async def assemble(
         vanished,
         clock,
     )
-    foreign = ForeignPods(client, cache)
+    standalone = StandalonePods(client, cache)
     contests, trials = Contests(client, clock), Trials(client, clock, applier.slots)
-    controllers = _controllers(deps, foreign, contests, trials, configuration, metrics, rng, only)
-    _forget_the_gone(deps, foreign)
+    controllers = _controllers(deps, standalone, contests, trials, configuration, metrics, rng, only)
+    _forget_the_gone(deps, standalone)
     wakeups.connect(cache, scheduling, dict(controllers), applier.own_writes)
     probes = configuration.server.health_probes
     manager = Manager(
@@ -228,7 +228,7 @@ def _scheduling(
 
 def _controllers(
     deps: Dependencies,
-    foreign: ForeignPods,
+    standalone: StandalonePods,
     contests: Contests,
     trials: Trials,
     configuration: OperatorConfiguration,
@@ -254,7 +254,7 @@ def _controllers(
             CliqueReconciler(deps, PodLimit(deps.cache, most)),
             syncs.pod_clique.concurrent_syncs,
         ),
-        wakeups.GANG: (GangReconciler(deps, foreign), syncs.pod_gang.concurrent_syncs),
+        wakeups.GANG: (GangReconciler(deps, standalone), syncs.pod_gang.concurrent_syncs),
         wakeups.TOPOLOGY: (TopologyReconciler(deps), 1),
     }
     if only:
@@ -275,12 +275,12 @@ def _controllers(
     return controllers
 
 
-def _forget_the_gone(deps: Dependencies, foreign: ForeignPods) -> None:
+def _forget_the_gone(deps: Dependencies, standalone: StandalonePods) -> None:
     """What is remembered by an object's UID goes when the object does, whoever looks at it then."""
     forgets: tuple[tuple[Resource, Callable[[str], None]], ...] = (
         (kinds.CLIQUESETS, deps.scheduling.forget),
         (kinds.GANGS, deps.milestones.forget),
-        (kinds.PODS, foreign.forget),
+        (kinds.PODS, standalone.forget),
     )
     for resource, forget in forgets:
         informer = deps.cache.informer(resource)

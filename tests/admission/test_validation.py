@@ -280,7 +280,7 @@ ALLOWED: dict[str, Edit] = {
         with_spec(0, roleName="")(content),
         with_spec(1, roleName="")(content),
     ),
-    "foreign scheduling gates": with_pods(0, schedulingGates=[{"name": "example.com/wait"}]),
+    "scheduling gates of others": with_pods(0, schedulingGates=[{"name": "example.com/wait"}]),
     "a startsAfter that nobody reads": lambda content: content.update(
         cliqueStartupType="CliqueStartupTypeAnyOrder",
         cliques=[clique("lead", startsAfter=["ghost"]), clique("work")],

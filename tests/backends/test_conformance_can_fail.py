@@ -139,12 +139,12 @@ CASES = {
     "an object that does not go": Case(Finalized, K.test_nothing_holds_an_object_back_when_its_gang_goes),
     "one object for all gangs": Case(OneForAll, K.test_two_gangs_share_no_object),
     "a podgroup of the past": Case(Remembers, K.test_a_podgroup_that_goes_takes_its_traces_along),
-    "no gate": Case(Ungated, K.test_a_pod_gets_the_gate_and_the_scheduler_and_keeps_foreign_gates),
-    "foreign gates removed": Case(
-        TakesGates, K.test_a_pod_gets_the_gate_and_the_scheduler_and_keeps_foreign_gates
+    "no gate": Case(Ungated, K.test_a_pod_gets_the_gate_and_the_scheduler_and_keeps_the_gates_of_others),
+    "gates of others removed": Case(
+        TakesGates, K.test_a_pod_gets_the_gate_and_the_scheduler_and_keeps_the_gates_of_others
     ),
     "the wrong scheduler": Case(
-        ForgetsScheduler, K.test_a_pod_gets_the_gate_and_the_scheduler_and_keeps_foreign_gates
+        ForgetsScheduler, K.test_a_pod_gets_the_gate_and_the_scheduler_and_keeps_the_gates_of_others
     ),
     "preparing twice adds twice": Case(Accumulates, K.test_preparing_a_pod_twice_is_preparing_it_once),
     "the argument changed": Case(

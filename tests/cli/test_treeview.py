@@ -62,7 +62,7 @@ def world(the_gang: PodGang, *pods: Manifest) -> World:
         "kind": "PodGroup",
         "metadata": {"name": "train-0-2w3e4r5t6z", "ownerReferences": [{"uid": the_gang.uid}]},
     }
-    foreign: Manifest = {
+    standalone: Manifest = {
         "apiVersion": "scheduling.k8s.io/v1alpha2",
         "kind": "PodGroup",
         "metadata": {"name": "other", "ownerReferences": [{"uid": "another"}]},
@@ -72,7 +72,7 @@ def world(the_gang: PodGang, *pods: Manifest) -> World:
         [the_gang],
         [make.view(PodClique, clique)],
         [make.view(Pod, each) for each in pods],
-        [foreign, podgroup],
+        [standalone, podgroup],
     )
 
 

@@ -39,7 +39,7 @@ async def until_running(client: LocalClient, name: str) -> None:
                 return
 
 
-def in_foreign_cluster(folder: Path, check: Callable[[LocalClient, GuestClient], Awaitable[None]]) -> None:
+def in_cluster_of_others(folder: Path, check: Callable[[LocalClient, GuestClient], Awaitable[None]]) -> None:
     """Run a check against a cluster with one node and nobody who plays it."""
 
     async def main() -> None:
@@ -72,7 +72,7 @@ def test_only_pods_on_our_own_nodes_are_played_and_our_nodes_go_again(tmp_path: 
         assert await admin.get("/api/v1/nodes/node-0") == node
         assert len((await admin.list("/api/v1/nodes"))["items"]) == 1
 
-    in_foreign_cluster(tmp_path, check)
+    in_cluster_of_others(tmp_path, check)
 
 
 def test_a_node_of_that_name_that_is_not_ours_stays_and_nothing_is_played(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_node_of_that_name_that_is_not_ours_stays_and_nothing_is_played(tmp_pa
         assert sorted(names) == ["grove-node-1", "node-0"]
         assert await admin.get("/api/v1/nodes/grove-node-1") == precious
 
-    in_foreign_cluster(tmp_path, check)
+    in_cluster_of_others(tmp_path, check)
 
 
 def test_a_player_sees_no_other_nodes_and_no_pods_but_those_on_its_own(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_player_sees_no_other_nodes_and_no_pods_but_those_on_its_own(tmp_path:
             first = await anext(events)
         assert first["object"]["metadata"]["name"] == "ours"
 
-    in_foreign_cluster(tmp_path, check)
+    in_cluster_of_others(tmp_path, check)
 
 
 def test_a_player_cannot_write_to_a_node_that_is_not_its_own(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_player_cannot_write_to_a_node_that_is_not_its_own(tmp_path: Path) -> 
                 await forbidden
         assert await admin.get("/api/v1/nodes/node-0") == before
 
-    in_foreign_cluster(tmp_path, check)
+    in_cluster_of_others(tmp_path, check)
 
 
 def test_the_operator_works_in_the_cluster_and_says_what_it_lacks(tmp_path: Path, examples: Path) -> None:

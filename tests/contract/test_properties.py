@@ -166,7 +166,7 @@ def _emptied(change: Manifest, before: Manifest, kind: Kind) -> set[str]:
 @BOUNDED
 @given(applies=st.lists(st.tuples(st.sampled_from(["ann", "bob"]), SOME_DATA), min_size=1, max_size=5))
 def test_applying_twice_is_applying_once(kind: Kind, applies: list[tuple[str, Manifest]]) -> None:
-    """Of an empty map it is not true, on real servers neither: it is not stored, so it is applied anew."""
+    """Of an empty map it is not true, on real servers neither: it is not stored, so it is applied again."""
 
     async def body(client: LocalClient) -> None:
         for manager, data in applies:

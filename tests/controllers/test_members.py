@@ -7,7 +7,7 @@ from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.controllers.members import cliques_of, of_one_set, pods_of, strangers_of
+from grove.controllers.members import cliques_of, of_one_set, pods_of, stray_pods_of
 from grove.meta import Manifest, Object
 from grove.testing import make
 
@@ -19,10 +19,10 @@ def owned(manifest: Manifest, kind: str, name: str, uid: str) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [reference]}}
 
 
-def gang(set_uid: str = "uid-set", *, foreign: bool = False) -> PodGang:
+def gang(set_uid: str = "uid-set", *, standalone: bool = False) -> PodGang:
     groups = {ROLE: 2}
     ours = make.gang_manifest("train-0", groups, cliqueset="train")
-    manifest = make.gang_manifest("train-0", groups) if foreign else ours
+    manifest = make.gang_manifest("train-0", groups) if standalone else ours
     return make.view(PodGang, owned(manifest, "PodCliqueSet", "train", set_uid))
 
 
@@ -63,8 +63,8 @@ def test_the_pods_of_a_gang(objects: list[Object], want: list[str]) -> None:
 
 
 def test_whoever_makes_a_gang_by_hand_labels_its_pods() -> None:
-    assert [each.name for each in pods_of(cache(pod("a", "")), gang(foreign=True))] == ["a"]
-    assert cliques_of(cache(clique()), gang(foreign=True)) == []
+    assert [each.name for each in pods_of(cache(pod("a", "")), gang(standalone=True))] == ["a"]
+    assert cliques_of(cache(clique()), gang(standalone=True)) == []
 
 
 def test_a_pod_counts_for_the_clique_that_owns_it_whatever_its_labels_say() -> None:
@@ -75,7 +75,7 @@ def test_a_pod_counts_for_the_clique_that_owns_it_whatever_its_labels_say() -> N
 def test_strangers_carry_the_labels_and_belong_to_nobody() -> None:
     there = cache(clique(), pod("a"), pod("b", ""), pod("c", "uid-earlier"))
     members = pods_of(there, gang())
-    assert [each.name for each in strangers_of(there, gang(), members)] == ["b"]
+    assert [each.name for each in stray_pods_of(there, gang(), members)] == ["b"]
 
 
 def test_children_that_lost_their_owner_are_taken_for_the_same_set() -> None:

@@ -19,7 +19,7 @@ from grove.controllers.pacing import (
     StatusThrottle,
     WriteLoad,
 )
-from grove.controllers.report import Reported, Reporter
+from grove.controllers.report import Reporter, ReportResult
 from grove.kube.client import Client, Written
 from grove.meta import Key, Manifest, ObjectMeta, Resource
 from grove.plan.changes import Create
@@ -75,7 +75,7 @@ class Stage:
         self.applier = Applier(cast(Client, self.server), self.load)
         self.reporter = Reporter(self.applier, StatusThrottle(virtual_clock(), self.traffic, self.load))
 
-    async def report(self, urgency: Urgency = Urgency.SETTLED) -> Reported:
+    async def report(self, urgency: Urgency = Urgency.SETTLED) -> ReportResult:
         return await self.reporter.report(kinds.CLIQUES, CLIQUE, STATUS, barrier=self.loop, urgency=urgency)
 
     def busy(self, writes: int = BUSY_WRITES) -> None:
@@ -87,8 +87,8 @@ class Stage:
             self.traffic.saw(WAITING, PLACED)
 
 
-def held(seconds: float) -> Reported:
-    return Reported(False, After(seconds, "the status is debounced"))
+def held(seconds: float) -> ReportResult:
+    return ReportResult(False, After(seconds, "the status is debounced"))
 
 
 def test_a_status_that_somebody_waits_for_is_written_at_once() -> None:
@@ -180,7 +180,7 @@ def scheduled(status: str, at: str) -> Manifest:
     return {"conditions": [{"type": "Scheduled", "status": status, "lastTransitionTime": at}]}
 
 
-async def told(stage: Stage, status: Manifest) -> Reported:
+async def told(stage: Stage, status: Manifest) -> ReportResult:
     return await stage.reporter.report(kinds.CLIQUES, CLIQUE, status, barrier=stage.loop)
 
 

@@ -39,7 +39,7 @@ class Ledger:
 
     def __init__(self, client: Client, *resources: Resource, namespace: str) -> None:
         self.history: list[Seen] = []
-        #: How often a watch was answered with 410 and a kind had to be listed anew.
+        #: How often a watch was answered with 410 and a kind had to be listed again.
         self.relisted = 0
         self.resources = resources
         self._client = client

@@ -95,7 +95,7 @@ async def delete_objects(scene: Scene) -> None:
 def _present(scene: Scene) -> set[tuple[tuple[object, str], str]]:
     """The scheduler objects: what each is of which gang or role, and its UID.
 
-    A gang that waits may start anew under other names; each name ends in the revision of its start.
+    A gang that waits may be restarted under other names; each name ends in the revision of its start.
     """
     return {
         ((of, item["metadata"]["name"].rpartition("-")[0]), item["metadata"]["uid"])

@@ -74,10 +74,10 @@ def test_an_api_server_that_restarts_in_mid_flow_costs_nothing(plane: Plane) -> 
     plane.play("restart", survives_a_restart)
 
 
-def test_watches_whose_versions_are_forgotten_are_begun_anew(
+def test_watches_whose_versions_are_forgotten_are_started_again(
     plane: Plane, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def listed_anew() -> set[str]:
+    def listed_again() -> set[str]:
         """The kinds that the operator was told to list again."""
         return {
             str(getattr(record, "resource", ""))
@@ -95,7 +95,7 @@ def test_watches_whose_versions_are_forgotten_are_begun_anew(
         await control.restart(APISERVER)
         await scene.until(lambda: scene.ledger.relisted > 0, "a watch was answered with 410", seconds=30)
         await scene.until(
-            lambda: {"pods", str(kinds.GANGS), str(kinds.CLIQUES)} <= listed_anew(),
+            lambda: {"pods", str(kinds.GANGS), str(kinds.CLIQUES)} <= listed_again(),
             "the operator's watches were answered with 410 too",
             seconds=30,
         )

@@ -110,7 +110,9 @@ def test_a_backend_that_breaks_a_rule_fails_with_the_rule_and_the_reason(site: P
     ran = grove("backend", "check", "acme")
     assert ran.code == 1
     failed = [line for line in ran.out.splitlines() if "FAILED" in line]
-    assert any("a pod gets the gate and the scheduler and keeps foreign gates: " in line for line in failed)
+    assert any(
+        "a pod gets the gate and the scheduler and keeps the gates of others: " in line for line in failed
+    )
     assert ran.err == "grove: failed: acme\n"
     told = json.loads(grove("backend", "check", "acme", "-o", "json").out)
     assert [each["passed"] for each in told] == [False]

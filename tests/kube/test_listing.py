@@ -62,7 +62,7 @@ async def test_an_expired_token_restarts_the_list_without_twins() -> None:
         assert [pod.name for pod in await client.list_all(PODS, type=Object, limit=2)] == list("bcd")
 
 
-async def test_the_page_after_an_expired_token_says_that_it_begins_anew() -> None:
+async def test_the_page_after_an_expired_token_says_that_it_starts_over() -> None:
     async with serve(script=expiring) as stub, client_of(stub) as client:
         pages = [page async for page in client.pages(PODS, type=Object, limit=2)]
         assert [(page.restarted, len(page.items)) for page in pages] == [(False, 2), (True, 3)]

@@ -17,7 +17,7 @@ from grove.api.service import Service
 from grove.controllers.apply import MOST_AT_ONCE, Batch, first_batch
 from grove.meta import Manifest, Object
 from grove.plan.changes import Change, Create, Delete, Patch
-from grove.plan.children import Observed, Settled, edit_pending, sort_children, waiting_edits
+from grove.plan.children import CliqueSetState, Settled, edit_pending, sort_children, waiting_edits
 from grove.plan.children import plan_children as lazily
 from grove.plan.edits import decided_minima
 from grove.plan.slices import Work, at_once
@@ -27,16 +27,16 @@ ROLES = {"leader": 1, "worker": 2}
 RESOURCES = {"Service": kinds.SERVICES, "PodGang": kinds.GANGS, "PodClique": kinds.CLIQUES}
 
 
-def planning_children(seen: Observed, settled: Settled, *, most: int = MOST_AT_ONCE) -> Work[Batch]:
+def planning_children(seen: CliqueSetState, settled: Settled, *, most: int = MOST_AT_ONCE) -> Work[Batch]:
     """What one look at the set would write."""
     return first_batch(lazily(seen, settled), most)
 
 
-def plan_children(seen: Observed, settled: Settled, *, most: int = MOST_AT_ONCE) -> Batch:
+def plan_children(seen: CliqueSetState, settled: Settled, *, most: int = MOST_AT_ONCE) -> Batch:
     return at_once(planning_children(seen, settled, most=most))
 
 
-def grown(cliqueset: PodCliqueSet) -> Observed:
+def grown(cliqueset: PodCliqueSet) -> CliqueSetState:
     """The set with every child as the plan itself would create it."""
     plan = plan_children(bare(cliqueset), Settled())
     found: dict[str, dict[str, Object]] = {"Service": {}, "PodGang": {}, "PodClique": {}}
@@ -50,24 +50,26 @@ def grown(cliqueset: PodCliqueSet) -> Observed:
     return observed(cliqueset, found)
 
 
-def observed(cliqueset: PodCliqueSet, found: Mapping[str, Mapping[str, Object]]) -> Observed:
-    seen = Observed(cliqueset, {RESOURCES[kind]: items for kind, items in found.items()}, backend="default")
+def observed(cliqueset: PodCliqueSet, found: Mapping[str, Mapping[str, Object]]) -> CliqueSetState:
+    seen = CliqueSetState(
+        cliqueset, {RESOURCES[kind]: items for kind, items in found.items()}, backend="default"
+    )
     return replace(seen, decided=decided_minima(cliqueset, seen.cliques))
 
 
-def bare(cliqueset: PodCliqueSet) -> Observed:
-    return Observed(cliqueset, backend="default", decided=decided_minima(cliqueset, {}))
+def bare(cliqueset: PodCliqueSet) -> CliqueSetState:
+    return CliqueSetState(cliqueset, backend="default", decided=decided_minima(cliqueset, {}))
 
 
 def again(
-    seen: Observed,
+    seen: CliqueSetState,
     cliqueset: PodCliqueSet,
     *,
     services: Mapping[str, Service] | None = None,
     gangs: Mapping[str, PodGang] | None = None,
     cliques: Mapping[str, PodClique] | None = None,
     **facts: object,
-) -> Observed:
+) -> CliqueSetState:
     """The same children but for these, for the set as it is since it was edited."""
     others = {kinds.SERVICES: services, kinds.GANGS: gangs, kinds.CLIQUES: cliques}
     found = {**seen.children, **{kind: items for kind, items in others.items() if items is not None}}
@@ -253,7 +255,7 @@ def test_what_is_missing_is_created_in_order_and_what_is_too_much_goes_gangs_fir
 # What was edited ----------------------------------------------------------------------------------
 
 
-def patches(seen: Observed) -> dict[str, Manifest]:
+def patches(seen: CliqueSetState) -> dict[str, Manifest]:
     plan = plan_children(seen, Settled())
     return {change.key.name: change.patch for change in plan.changes if isinstance(change, Patch)}
 
@@ -381,7 +383,7 @@ def test_a_role_that_is_scaled_to_none_is_not_waited_for_until_it_is_scaled_up_a
     cliqueset = make.cliqueset("t", ROLES)
     seen = grown(cliqueset)
 
-    def workers(replicas: int) -> Observed:
+    def workers(replicas: int) -> CliqueSetState:
         clique = seen.cliques["t-0-worker"]
         scaled = msgspec.structs.replace(clique, spec=msgspec.structs.replace(clique.spec, replicas=replicas))
         return again(seen, cliqueset, cliques={**seen.cliques, "t-0-worker": scaled})
@@ -567,7 +569,7 @@ def test_planning_thousands_of_children_pauses_after_every_few_dozen_objects() -
     assert sum(1 for _ in planning_children(seen, settled)) <= 1, "nothing is compared twice"
 
 
-def grown_whole(cliqueset: PodCliqueSet) -> Observed:
+def grown_whole(cliqueset: PodCliqueSet) -> CliqueSetState:
     """Like `grown`, however large the set is."""
     seen, settled = bare(cliqueset), Settled()
     found: dict[str, dict[str, Object]] = {"Service": {}, "PodGang": {}, "PodClique": {}}

@@ -21,8 +21,8 @@ from grove.plan.edits import (
     PRIORITY,
     TOPOLOGY,
     decided_minima,
+    defer_edits,
     differing_fields,
-    held_edits,
     impossible_edits,
     is_as_placed,
     is_placed,
@@ -243,7 +243,7 @@ def copied(manifest: Manifest) -> Manifest:
 @pytest.mark.parametrize("case", EDITS.values(), ids=EDITS)
 def test_what_is_held_is_written_as_the_gang_has_it(case: Held, editable: frozenset[str]) -> None:
     desired = copied(case.wanted)
-    held_edits(desired, case.gang, editable)
+    defer_edits(desired, case.gang, editable)
     told = [field for about, fields in case.fields.items() if about in editable for field in fields]
     assert sorted(differing_fields(desired, case.gang, ())) == sorted(told)
     keeps_place = TOPOLOGY in case.fields and TOPOLOGY not in editable
@@ -254,7 +254,7 @@ def test_what_is_held_is_written_as_the_gang_has_it(case: Held, editable: frozen
 
 def test_what_is_held_is_written_with_the_constraints_and_the_priority_of_the_gang() -> None:
     desired = wanted_gang(priority="high", required="zone", role="zone")
-    held_edits(desired, placed_gang(priority="low", required=RACK), ())
+    defer_edits(desired, placed_gang(priority="low", required=RACK), ())
     assert desired["spec"]["priorityClassName"] == "low"
     # The level that is not asked for is mentioned, so that it goes from a gang that has it.
     assert desired["spec"]["topologyConstraint"] == {"packConstraint": {"required": RACK, "preferred": None}}
@@ -273,7 +273,7 @@ def test_a_role_that_sleeps_or_wakes_up_does_so_though_the_scheduler_cannot_be_t
         (placed_gang(minima=(1, 0)), {"worker": 3}, [1, 3]),
     ):
         desired = wanted_gang(minima=minima)
-        held_edits(desired, gang, ())
+        defer_edits(desired, gang, ())
         assert [each["minReplicas"] for each in desired["spec"]["podgroups"]] == want
 
 
@@ -285,7 +285,7 @@ def test_roles_in_another_order_are_compared_with_their_own(had: bool) -> None:
     desired["spec"]["podgroups"].reverse()
     moved = ROLE_FIELD.replace("[1]", "[0]")
     assert differing_fields(desired, before, ()) == ([] if had else [moved])
-    held_edits(desired, before, ())
+    defer_edits(desired, before, ())
     assert differing_fields(desired, before, ()) == []
     levels = {
         each["name"]: ((each["topologyConstraint"] or {}).get("packConstraint") or {}).get("required")

@@ -13,7 +13,7 @@ from grove.controllers.apply import Batch, first_batch
 from grove.meta import Manifest, Object, Resource
 from grove.plan.changes import Create, Delete, Patch
 from grove.plan.children.engine import Plan, Settled, Tree
-from grove.plan.children.rows import Child, Owner, TemplateRevision, all_ours
+from grove.plan.children.rows import ChildRow, Owner, TemplateRevision, all_ours
 from grove.plan.slices import at_once, first
 from grove.testing import make
 
@@ -37,19 +37,19 @@ class Things:
     def child_depends_on(self, child: Object) -> object:
         return self.facts.get(child.name)
 
-    def rows(self, replica: int) -> Iterator[Child]:
+    def rows(self, replica: int) -> Iterator[ChildRow]:
         self.walked.append(replica)
         yield self._row(replica)
 
-    def find(self, name: str) -> Child | None:
+    def find(self, name: str) -> ChildRow | None:
         replica = int(name.removeprefix("thing-"))
         return self._row(replica) if replica < self.root.spec.replicas else None
 
-    def _row(self, replica: int) -> Child:
+    def _row(self, replica: int) -> ChildRow:
         owner, revision = Owner(kinds.CLIQUESETS, self.root), TemplateRevision(self.root.template)
-        return Child(self.resource, f"thing-{replica}", replica, owner, revision, self._build, all_ours)
+        return ChildRow(self.resource, f"thing-{replica}", replica, owner, revision, self._build, all_ours)
 
-    def _build(self, row: Child) -> Manifest:
+    def _build(self, row: ChildRow) -> Manifest:
         self.built.append(row.name)
         metadata = {"name": row.name, "namespace": "default", "labels": {"grove.io/thing": "yes"}}
         return {"apiVersion": "v1", "kind": "Service", "metadata": metadata}

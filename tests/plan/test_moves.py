@@ -11,14 +11,14 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.meta import Key, Manifest
 from grove.plan.changes import Change, Delete, Patch
-from grove.plan.children import Observed, Settled
+from grove.plan.children import CliqueSetState, Settled
 from grove.plan.moves import (
     any_leaves,
-    held_back,
     leaves,
     moved,
     pending_sentence,
     placed_by,
+    staying_gangs,
     stays,
     stranded,
 )
@@ -57,7 +57,7 @@ def test_who_moves(case: Case) -> None:
     assert (None if going is None else [each.name for each in going]) == case.leaves
 
 
-HELD = {
+STAYING = {
     "no pods at all": ([], {}),
     "pods that wait": ([WAITING, GATED], {"train-0": "kai"}),
     "one that is placed": ([PLACED], {"train-0": "kai"}),
@@ -65,11 +65,11 @@ HELD = {
 }
 
 
-@pytest.mark.parametrize(("pods", "held"), HELD.values(), ids=HELD)
-def test_a_gang_stays_with_its_backend_while_it_has_pods(pods: list[Pod], held: dict[str, str]) -> None:
+@pytest.mark.parametrize(("pods", "staying"), STAYING.values(), ids=STAYING)
+def test_a_gang_stays_with_its_backend_while_it_has_pods(pods: list[Pod], staying: dict[str, str]) -> None:
     gangs = {"train-0": GANG, "train-1": make.gang("train-1", {"train-1-worker": 2})}
-    assert held_back(gangs, lambda gang: pods, "default") == held
-    assert held_back(gangs, lambda gang: pods, "kai") == {}
+    assert staying_gangs(gangs, lambda gang: pods, "default") == staying
+    assert staying_gangs(gangs, lambda gang: pods, "kai") == {}
 
 
 def backend_for(scheduler_name: str) -> str:
@@ -141,13 +141,13 @@ def test_waiting_pods_of_another_backend_are_stranded_and_placed_ones_are_not() 
     assert found == {theirs.name, gated.name}
 
 
-def metadata_patch(seen: Observed) -> Manifest:
+def metadata_patch(seen: CliqueSetState) -> Manifest:
     (change,) = [each for each in plan_children(seen, Settled()).changes if isinstance(each, Patch)]
     found: Manifest = change.patch["metadata"]
     return found
 
 
-def counted(seen: Observed) -> Observed:
+def counted(seen: CliqueSetState) -> CliqueSetState:
     """The set with a gang whose attempts somebody counted."""
     (gang,) = seen.gangs.values()
     gang.annotations[labels.RESTARTS] = "3"
@@ -163,8 +163,8 @@ def test_a_gang_that_moves_gets_both_labels_and_loses_the_count_of_its_attempts(
 
 def test_a_gang_that_is_held_stays_as_it_is() -> None:
     seen = counted(grown(make.cliqueset("t", {"worker": 2})))
-    held = replace(seen, backend="kai", held={"t-0": "default"})
-    assert plan_children(held, Settled()).changes == ()
+    staying = replace(seen, backend="kai", staying={"t-0": "default"})
+    assert plan_children(staying, Settled()).changes == ()
 
 
 def test_a_gang_that_is_left_to_a_process_of_its_own_is_marked_and_unmarked() -> None:

@@ -92,7 +92,7 @@ def test_a_recreated_clique_has_other_pods() -> None:
     assert plan_pods(again, [], gang=gang(), revision=PRESENT).create[0].name != name_of(0)
 
 
-def test_a_gang_that_is_started_anew_has_other_pods() -> None:
+def test_a_gang_that_is_restarted_has_other_pods() -> None:
     """A name that comes back would be taken for the pod that had it, by schedulers and by the gang's list."""
     earlier = {new.name for new in plan_pods(clique(5), [], gang=gang(), revision=EARLIER).create}
     present = {new.name for new in plan_pods(clique(5), [], gang=gang(), revision=PRESENT).create}

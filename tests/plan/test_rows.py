@@ -12,8 +12,8 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.controllers.apply import Batch, first_batch
 from grove.meta import Manifest, Object, Resource, owner_reference, resource
 from grove.plan.changes import Create, Patch
-from grove.plan.children import KINDS, Observed, Settled, plan_children, sort_children
-from grove.plan.children.rows import Child, Owner, all_ours
+from grove.plan.children import KINDS, CliqueSetState, Settled, plan_children, sort_children
+from grove.plan.children.rows import ChildRow, Owner, all_ours
 from grove.plan.slices import at_once
 from grove.testing import make
 
@@ -33,7 +33,7 @@ class ConfigMaps:
     removal: Final = 3
     selector: Final = labels.OURS
 
-    def __init__(self, seen: Observed) -> None:
+    def __init__(self, seen: CliqueSetState) -> None:
         self._seen = seen
 
     def depends_on(self) -> object:
@@ -42,14 +42,14 @@ class ConfigMaps:
     def child_depends_on(self, child: Object) -> object:
         return None
 
-    def rows(self, replica: int) -> Iterator[Child]:
+    def rows(self, replica: int) -> Iterator[ChildRow]:
         cliqueset, revision = self._seen.cliqueset.name, self._seen.built_from(replica)
         gang = self._seen.gangs.get(names.base_gang(cliqueset, replica))
         if gang is not None:
             name, owner = f"{cliqueset}-{replica}-roles", Owner(kinds.GANGS, gang)
-            yield Child(self.resource, name, replica, owner, revision, self._build, self._mend)
+            yield ChildRow(self.resource, name, replica, owner, revision, self._build, self._mend)
 
-    def find(self, name: str) -> Child | None:
+    def find(self, name: str) -> ChildRow | None:
         replica = self._seen.replica_in(name)
         return (
             next((row for row in self.rows(replica) if row.name == name), None)
@@ -57,7 +57,7 @@ class ConfigMaps:
             else None
         )
 
-    def _build(self, row: Child) -> Manifest:
+    def _build(self, row: ChildRow) -> Manifest:
         metadata = {
             "name": row.name,
             "namespace": "default",
@@ -83,7 +83,7 @@ class Accounts:
     removal: Final = 4
     selector: Final = labels.OURS
 
-    def __init__(self, seen: Observed) -> None:
+    def __init__(self, seen: CliqueSetState) -> None:
         self._seen = seen
 
     def depends_on(self) -> object:
@@ -92,14 +92,14 @@ class Accounts:
     def child_depends_on(self, child: Object) -> object:
         return None
 
-    def rows(self, replica: int) -> Iterator[Child]:
+    def rows(self, replica: int) -> Iterator[ChildRow]:
         if replica == 0:
             yield self._seen.row(self.resource, self._seen.cliqueset.name, 0, self._build, all_ours)
 
-    def find(self, name: str) -> Child | None:
+    def find(self, name: str) -> ChildRow | None:
         return next((row for row in self.rows(0) if row.name == name), None)
 
-    def _build(self, row: Child) -> Manifest:
+    def _build(self, row: ChildRow) -> Manifest:
         return {
             "apiVersion": "v1",
             "kind": "ServiceAccount",
@@ -107,11 +107,11 @@ class Accounts:
         }
 
 
-def look(seen: Observed, settled: Settled | None = None) -> Batch:
+def look(seen: CliqueSetState, settled: Settled | None = None) -> Batch:
     return at_once(first_batch(plan_children(seen, settled or Settled(), (*KINDS, ConfigMaps, Accounts))))
 
 
-def stored(cliqueset: PodCliqueSet, config_maps: Mapping[str, ConfigMap] | None = None) -> Observed:
+def stored(cliqueset: PodCliqueSet, config_maps: Mapping[str, ConfigMap] | None = None) -> CliqueSetState:
     """The set with its usual children and those of the further kinds; these ConfigMaps are as given."""
     seen = grown(cliqueset)
     usual = {f"t-{replica}-roles": config_map(seen, replica) for replica in range(cliqueset.spec.replicas)}
@@ -122,7 +122,7 @@ def stored(cliqueset: PodCliqueSet, config_maps: Mapping[str, ConfigMap] | None 
     return replace(seen, children={**seen.children, **further})
 
 
-def config_map(seen: Observed, replica: int, **fields: object) -> ConfigMap:
+def config_map(seen: CliqueSetState, replica: int, **fields: object) -> ConfigMap:
     (row,) = ConfigMaps(seen).rows(replica)
     manifest = {**row.manifest(), **fields}
     manifest["metadata"] = {**manifest["metadata"], "uid": f"uid-{row.name}", "resourceVersion": "1"}
@@ -202,7 +202,7 @@ def test_a_child_of_an_earlier_owner_holds_its_name_until_it_is_gone() -> None:
     cliqueset = make.cliqueset("t", {"w": 1})
     before = stored(cliqueset)
     gang = before.gangs["t-0"]
-    again = msgspec.structs.replace(gang, metadata=msgspec.structs.replace(gang.metadata, uid="uid-anew"))
+    again = msgspec.structs.replace(gang, metadata=msgspec.structs.replace(gang.metadata, uid="uid-again"))
     found = {**before.children, kinds.GANGS: {"t-0": again}}
     children, taken = sort_children(cliqueset, {each: items.values() for each, items in found.items()})
     assert not children[CONFIG_MAPS]

@@ -162,9 +162,9 @@ def test_initialized_stays_while_the_gang_lists_pods_although_some_are_lost() ->
     assert told(status)["Initialized"] == "True"
 
 
-def test_a_gang_that_is_started_anew_is_not_initialized_nor_unhealthy_any_more() -> None:
+def test_a_gang_that_is_restarted_is_not_initialized_nor_unhealthy_any_more() -> None:
     """Its list was emptied in the same look: what is seen still names the pods of the start before."""
-    facts = GangFacts([], {CLIQUE: 2}, initialized=False, anew=True)
+    facts = GangFacts([], {CLIQUE: 2}, initialized=False, restarted=True)
     status = desired_gang_status(gang_with(RAN), facts, now=NOW)
     assert told(status) == {"Initialized": "False", "Scheduled": "False", "Ready": "False"}
     assert message_of(status, "Initialized") == "0 of 2 pods exist"

@@ -180,7 +180,7 @@ def test_minors_share_their_etcd(desk: Desk) -> None:
     assert len(desk.built()) == 7
 
 
-def test_verify_names_what_is_damaged_and_repair_builds_it_anew(desk: Desk) -> None:
+def test_verify_names_what_is_damaged_and_repair_builds_it_again(desk: Desk) -> None:
     asyncio.run(desk.installer().install(("1.36",)))
     etcd = desk.cache.path(etcd_tool())
     etcd.write_text(etcd.read_text().replace("echo", "fail"))

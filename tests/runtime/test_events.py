@@ -102,7 +102,7 @@ def test_the_same_news_again_bumps_the_count_and_the_time() -> None:
     play(script)
 
 
-def test_an_event_that_the_server_has_forgotten_begins_anew() -> None:
+def test_an_event_that_the_server_has_forgotten_starts_over() -> None:
     async def script(scene: Scene) -> None:
         scene.recorder.send(event())
         await pass_time(7200)

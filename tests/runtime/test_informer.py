@@ -258,7 +258,7 @@ def fail_with(error: Exception, *verbs: str) -> Callable[[str], None]:
     return fail
 
 
-def test_a_kind_of_which_nothing_is_heard_is_watched_anew_and_is_no_problem(
+def test_a_kind_of_which_nothing_is_heard_is_watched_again_and_is_no_problem(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def script(scene: Scene) -> None:
@@ -498,7 +498,7 @@ def test_an_unknown_index_is_an_error_that_names_the_known_ones() -> None:
         store.index("colour", "red")
 
 
-def test_a_foreign_kind_keeps_its_whole_manifest() -> None:
+def test_a_kind_of_others_keeps_its_whole_manifest() -> None:
     async def main() -> None:
         server = FakeServer()
         server.put("a")
@@ -518,7 +518,7 @@ def test_a_foreign_kind_keeps_its_whole_manifest() -> None:
     run_virtual(main)
 
 
-def test_who_manages_the_fields_of_a_foreign_kind_is_not_kept() -> None:
+def test_who_manages_the_fields_of_a_kind_of_others_is_not_kept() -> None:
     metadata = {"name": "a", "labels": {"x": "y"}, "managedFields": [{"manager": "somebody"}]}
     item = UntypedObject.of({"metadata": metadata, "spec": {"x": 1}}, OTHERS)
     assert item.manifest["metadata"] == {"name": "a", "labels": {"x": "y"}}

@@ -74,7 +74,7 @@ def test_adding_now_makes_the_timer_moot() -> None:
     run_virtual(main)
 
 
-def test_failures_back_off_from_milliseconds_to_a_minute_and_begin_anew_after_success() -> None:
+def test_failures_back_off_from_milliseconds_to_a_minute_and_start_over_after_success() -> None:
     async def main() -> None:
         queue = make()
         waits = [queue.retry("a")]

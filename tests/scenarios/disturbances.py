@@ -201,19 +201,19 @@ async def disown_a_pod(scene: Scene) -> None:
 
 
 async def put_strangers_among_them(scene: Scene) -> None:
-    """Pods of somebody else with all of our labels, one without any owner and one with a foreign one."""
+    """Pods of somebody else with all of our labels, one without any owner and one with an owner that is not ours."""
     pods = await scene.pods("worker")
     marks = pods[0]["metadata"]["labels"]
     service = {"metadata": {"name": "theirs", "namespace": "default"}, "spec": {"ports": [{"port": 80}]}}
     theirs: Manifest = await scene.world.user.create(kinds.SERVICES, service, type=dict)
-    foreign = {
+    other = {
         "apiVersion": "v1",
         "kind": "Service",
         "name": "theirs",
         "uid": uid_of(theirs),
         "controller": True,
     }
-    for name, owners in (("stranger", []), ("guest", [foreign])):
+    for name, owners in (("stranger", []), ("guest", [other])):
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",

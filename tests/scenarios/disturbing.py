@@ -77,7 +77,7 @@ class Scene:
         return accepted.get("status") == "False"
 
     async def take_the_way_out(self, roles: Mapping[str, int] | None = None) -> None:
-        """Where an edit is refused, the set is made anew as it was meant."""
+        """Where an edit is refused, the set is recreated as it was meant."""
         self.manifest, self.expected.may_be_refused = self.meant, ""
         self.expected.roles = roles or self.expected.roles
         await self.delete(kinds.CLIQUESETS, "train")

@@ -34,7 +34,7 @@ class Seen:
 
 
 class Sampler:
-    """Records every change of pods and cliques from watches, which are begun anew when they end."""
+    """Records every change of pods and cliques from watches, which are started again when they end."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -34,7 +34,7 @@ async def delete_the_gang_in_the_foreground(scene: Scene) -> None:
     await scene.world.user.delete(kinds.GANGS, key("train-0"), propagation="Foreground")
 
 
-async def start_anew_while_a_role_sleeps(scene: Scene) -> None:
+async def restart_while_a_role_sleeps(scene: Scene) -> None:
     await scene.world.scale("train-0-leader", 0, kinds.CLIQUES)
     await pass_time(12)
     await scene.remove(await scene.pods())
@@ -43,7 +43,7 @@ async def start_anew_while_a_role_sleeps(scene: Scene) -> None:
 
 
 ATTACKS: Final = (
-    Disturbance("gang restarted while a role sleeps", "running", start_anew_while_a_role_sleeps),
+    Disturbance("gang restarted while a role sleeps", "running", restart_while_a_role_sleeps),
     Disturbance("objects deleted, label lost", "running", delete_objects_without_our_label),
     Disturbance("gang deleted in the foreground", "running", delete_the_gang_in_the_foreground),
 )

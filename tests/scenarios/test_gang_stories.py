@@ -355,7 +355,7 @@ PREEMPTING = {name: BACKENDS[name] for name in ("1.35", "1.36", "1.37", "kai", "
 PREEMPTING_WHOLE = {name: BACKENDS[name] for name in ("1.36", "1.37", "kai")}
 #: With the configuration that Grove ships, and within one queue, these preempt nobody.
 WAITING = {name: BACKENDS[name] for name in ("volcano", "yunikorn")}
-#: A gang that is preempted is made anew once, and perhaps once more while its pods go one by one.
+#: A gang that is preempted is recreated once, and perhaps once more while its pods go one by one.
 MADE = 3
 
 

@@ -102,7 +102,7 @@ def test_it_moves_once_its_pods_are_gone_and_nothing_of_the_first_scheduler_is_l
     run_world(story, KAI)
 
 
-def test_a_gang_that_waits_moves_at_once_and_its_pods_are_made_anew() -> None:
+def test_a_gang_that_waits_moves_at_once_and_its_pods_are_recreated() -> None:
     async def story(world: World) -> None:
         await world.apply(training(workers=2))
         await pass_time(20)

@@ -182,12 +182,12 @@ def test_a_selection_is_counted_once_however_often_the_set_is_looked_at() -> Non
 
 def test_a_gang_that_names_no_backend_and_has_no_pods_gets_the_default_one() -> None:
     async def story(world: World) -> None:
-        await world.apply(make.gang_manifest("foreign", {"foreign-worker": 2}))
+        await world.apply(make.gang_manifest("lone", {"lone-worker": 2}))
         await world.settle()
-        found = await world.gang("foreign")
+        found = await world.gang("lone")
         assert found is not None
         assert found["metadata"]["labels"][labels.SCHEDULER_BACKEND] == "kai"
-        waiting = await world.condition("foreign", "Initialized")
+        waiting = await world.condition("lone", "Initialized")
         assert (waiting["status"], waiting["message"]) == ("False", "0 of 2 pods exist")
 
     run_world(story, KAI_BY_DEFAULT)

@@ -141,7 +141,7 @@ def test_deleting_a_set_that_waits_takes_its_placeholders_along() -> None:
 # Starts -------------------------------------------------------------------------------------------
 
 
-def test_a_gang_that_yunikorn_gave_up_says_so_and_is_tried_anew_as_another_application() -> None:
+def test_a_gang_that_yunikorn_gave_up_says_so_and_is_tried_again_as_another_application() -> None:
     async def story(world: World) -> None:
         await world.apply(crowded())
         await until_reason(world, "train-0", "Scheduled", "Unschedulable")

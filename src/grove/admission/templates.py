@@ -19,7 +19,7 @@ from grove.backends.base import Backend, Context
 from grove.errors import ApiError, BadRequest, FieldError, Forbidden, Invalid
 from grove.meta import Manifest
 from grove.plan.changes import without_absent
-from grove.plan.children import Observed
+from grove.plan.children import CliqueSetState
 from grove.plan.children.cliques import Cliques
 from grove.plan.children.gangs import Gangs
 from grove.plan.pods import NewPod, desired_pod
@@ -94,7 +94,7 @@ def trial_of(
 ) -> Trial:
     """The first pod of a role, as the operator would create it but for its owner, who does not exist yet."""
     template = cliqueset.template.cliques[index]
-    seen = Observed(cliqueset, backend=backend.name, topology=binding)
+    seen = CliqueSetState(cliqueset, backend=backend.name, topology=binding)
     clique = decode(without_absent(Cliques(seen).row(0, template).manifest()), PodClique)
     gang = decode(without_absent(Gangs(seen).row(0).manifest()), PodGang)
     # No other object has the set's UID in its name: the trial never meets a pod that exists.

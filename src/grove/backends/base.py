@@ -228,7 +228,7 @@ class Backend(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedResource:
     """A kind of which a backend must see what others made: all of it, or one object."""
 
     resource: Resource
@@ -254,7 +254,7 @@ class Traits:
     #: Objects of others on which the backend depends: queues, topologies, its scheduler's configuration. They
     #: arrive in `Context.observed`; when one changes, every gang of the backend is looked at again. A kind
     #: that the cluster does not serve is left out by the caller.
-    observes: tuple[Observed, ...] = ()
+    observes: tuple[ObservedResource, ...] = ()
     #: The events in which alone the scheduler says why a pod waits; the narrowest selection that has the
     #: reasons. They are watched where the backend is enabled, arrive in `Context.remarks`, and wake the gang.
     events: EventSource | None = None

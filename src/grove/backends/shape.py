@@ -176,13 +176,13 @@ def progress(gang: PodGang, pods: Sequence[Pod]) -> Progress:
     bound = Counter(pod.labels.get(labels.POD_CLIQUE, "") for pod in living if pod.bound)
     podgroups = gang.spec.podgroups
     lacking = frozenset(each.name for each in podgroups if bound[each.name] < each.min_replicas)
-    held = above_minimum(gang)
+    above = above_minimum(gang)
     pending = tuple(
         pod
         for pod in living
         if not pod.bound
         and pod.labels.get(labels.POD_CLIQUE, "") in lacking
-        and not (pod.spec.scheduling_gates and held(pod))
+        and not (pod.spec.scheduling_gates and above(pod))
     )
     return Progress(
         wanted=gang.minimum,

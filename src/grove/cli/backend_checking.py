@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from grove.api.config import Scheduler
-from grove.backends.base import Backend, Context, Observed, TopologyAware
+from grove.backends.base import Backend, Context, ObservedResource, TopologyAware
 from grove.backends.registry import Registry
 from grove.cli.backend_listing import aligned, usable
 from grove.cli.connect import connected
@@ -139,7 +139,9 @@ async def _needs(backend: Backend, client: Client, configs: dict[str, Manifest])
     return tuple(lines) or (Line("needs nothing on the cluster", True),)
 
 
-async def _observed(asked: Sequence[Observed], client: Client) -> dict[Resource, tuple[Manifest, ...]]:
+async def _observed(
+    asked: Sequence[ObservedResource], client: Client
+) -> dict[Resource, tuple[Manifest, ...]]:
     """What an operator would see of objects that others make; what we may not read stays unknown."""
     found: dict[Resource, tuple[Manifest, ...]] = {}
     for each in asked:

@@ -195,10 +195,10 @@ async def operator_for(
     operator.manager.add_service("permissions", permissions.run)
     if path is not None:
 
-        async def ask_anew(of: OperatorConfiguration) -> None:
+        async def ask_again(of: OperatorConfiguration) -> None:
             await permissions.ask_for(needs(of))
 
-        follow(path, operator, configuration, about=_own_pod(identity), applied=ask_anew)
+        follow(path, operator, configuration, about=_own_pod(identity), applied=ask_again)
     return operator
 
 

@@ -31,7 +31,7 @@ from grove.backends.sample import merged, sample_of, serving
 from grove.errors import FieldError, InvalidInput, Unsupported, Waiting
 from grove.extensions import installed
 from grove.meta import Manifest, Object
-from grove.plan.children import Observed, Settled, plan_children
+from grove.plan.children import CliqueSetState, Settled, plan_children
 from grove.plan.edits import decided_minima
 from grove.plan.gang.references import references, referencing_podgroups
 from grove.plan.hashing import generation_hash
@@ -186,7 +186,9 @@ def render_set(judged: Judged) -> Rendering:
     template = cliqueset.template
     hashed = generation_hash(template.cliques, priority_class=template.priority_class_name)
     decided = decided_minima(cliqueset, {})
-    children = _children(Observed(cliqueset, {}, topology, backend.name, decided=decided, templates=hashed))
+    children = _children(
+        CliqueSetState(cliqueset, {}, topology, backend.name, decided=decided, templates=hashed)
+    )
     gangs = {
         each["metadata"]["name"]: _view(each, PodGang)
         for each in children
@@ -211,7 +213,7 @@ def render_set(judged: Judged) -> Rendering:
     return Rendering(backend.name, tuple(map(_presentable, objects)), tuple(losses))
 
 
-def _children(observed: Observed) -> list[Manifest]:
+def _children(observed: CliqueSetState) -> list[Manifest]:
     """All children of a set, however many they are."""
     creations = plan_children(observed, Settled()).creations()
     return [_named(change.manifest) for change in creations if change is not None]

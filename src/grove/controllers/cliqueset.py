@@ -34,11 +34,11 @@ from grove.controllers.memory.trials import AGAIN_SECONDS, Trials
 from grove.controllers.pacing import CREATING_SECONDS, MOVING_SECONDS
 from grove.meta import Condition, Key, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
-from grove.plan.children import Observed, Settled, edit_pending, plan_children, registry, sort_children
+from grove.plan.children import CliqueSetState, Settled, edit_pending, plan_children, registry, sort_children
 from grove.plan.cliqueset_status import SetFacts, cliqueset_status, outdated, unattended
 from grove.plan.edits import decided_minima, impossible_edits, placed_gangs
 from grove.plan.hashing import generation_hash
-from grove.plan.moves import any_leaves, backend_of, held_back, moved, placed_by
+from grove.plan.moves import any_leaves, backend_of, moved, placed_by, staying_gangs
 from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome, soonest
 from grove.runtime.yielding import giving_way
@@ -125,7 +125,7 @@ class CliqueSetReconciler:
             return False
         return change.key in self.deps.opening
 
-    def observe(self, key: Key) -> Observed | None:
+    def observe(self, key: Key) -> CliqueSetState | None:
         cache = self.deps.cache
         cliqueset = cache.store(PodCliqueSet).get(key)
         if cliqueset is None:
@@ -140,7 +140,7 @@ class CliqueSetReconciler:
         owned, name, template = str(key), topology_name(cliqueset), cliqueset.template
         found = {kind.resource: cache.store(kind.view).index(BY_SET, owned) for kind in registry.KINDS}
         children, taken = sort_children(cliqueset, found)
-        seen = Observed(
+        seen = CliqueSetState(
             cliqueset,
             children,
             cache.store(ClusterTopologyBinding).get(Key("", name)) if name else None,
@@ -163,7 +163,7 @@ class CliqueSetReconciler:
         scheduling = self.deps.scheduling
         return scheduling.traits(scheduling.backend_of(gang)).editable
 
-    def judge(self, seen: Observed) -> Judgement:
+    def judge(self, seen: CliqueSetState) -> Judgement:
         """Whether the set can be carried out; what depends on its spec alone is remembered."""
         cliqueset = seen.cliqueset
         version = (cliqueset.uid, cliqueset.metadata.generation, cliqueset.labels, cliqueset.annotations)
@@ -177,7 +177,7 @@ class CliqueSetReconciler:
         errors = impossible_edits(cliqueset, seen.cliques, seen.gangs, seen.placed)
         return replace(judgement, refused=tuple(errors), reason=conditions.INVALID) if errors else judgement
 
-    async def tried(self, seen: Observed, judgement: Judgement) -> tuple[Judgement, bool]:
+    async def tried(self, seen: CliqueSetState, judgement: Judgement) -> tuple[Judgement, bool]:
         """The judgement with what the API server says to the pod templates; and whether to ask again soon."""
         backend = judgement.backend
         if backend is None or judgement.refused:
@@ -190,19 +190,19 @@ class CliqueSetReconciler:
         refused = replace(judgement, refused=tried.errors, reason=conditions.INVALID)
         return refused, tried.again is not None
 
-    def with_backend(self, seen: Observed, judgement: Judgement) -> Observed:
+    def with_backend(self, seen: CliqueSetState, judgement: Judgement) -> CliqueSetState:
         """What is known of a set, with the backend that it goes to."""
         seen = replace(seen, topology=seen.topology if self._topology_aware else None)
         if judgement.refused or judgement.backend is None:
             return seen
         wanted = judgement.backend.name
-        held = {
-            **held_back(seen.gangs, self._pods_of, wanted),
-            **self._held_by_pods(seen, judgement.backend),
+        staying = {
+            **staying_gangs(seen.gangs, self._pods_of, wanted),
+            **self._staying_for_pods(seen, judgement.backend),
         }
-        return replace(seen, backend=wanted, held=held, external=self.deps.scheduling.external)
+        return replace(seen, backend=wanted, staying=staying, external=self.deps.scheduling.external)
 
-    def _held_by_pods(self, seen: Observed, wanted: Backend) -> dict[str, str]:
+    def _staying_for_pods(self, seen: CliqueSetState, wanted: Backend) -> dict[str, str]:
         """Gangs that were deleted or lost their backend's label while pods of another backend run.
 
         Nothing but those pods tells which backend serves them.
@@ -222,7 +222,7 @@ class CliqueSetReconciler:
         found = {name: placed_by(members, backend_for) for name, members in pods.items()}
         return {name: backend for name, backend in found.items() if backend not in ("", wanted.name)}
 
-    async def plan(self, seen: Observed, judgement: Judgement) -> Batch:
+    async def plan(self, seen: CliqueSetState, judgement: Judgement) -> Batch:
         """The next changes to the set's children; none while it is refused: what runs goes on running."""
         if judgement.refused or judgement.backend is None:
             return Batch((), Settled())
@@ -235,13 +235,13 @@ class CliqueSetReconciler:
         self._settled[key] = batch.settled
         return batch
 
-    def leaving(self, seen: Observed, judgement: Judgement) -> bool:
+    def leaving(self, seen: CliqueSetState, judgement: Judgement) -> bool:
         """Whether gangs wait only for their unplaced pods to go before they move to another backend."""
         if judgement.backend is None or judgement.refused:
             return False
         return any_leaves(seen.gangs.values(), self._pods_of, judgement.backend.name)
 
-    async def report(self, seen: Observed, judgement: Judgement, applied: Applied) -> Outcome:
+    async def report(self, seen: CliqueSetState, judgement: Judgement, applied: Applied) -> Outcome:
         """The set's status, and an event if it is refused."""
         cliqueset = seen.cliqueset
         facts = SetFacts(
@@ -298,7 +298,7 @@ class CliqueSetReconciler:
             applied.raise_failure()
         return DONE
 
-    def tell(self, seen: Observed, judgement: Judgement, applied: Applied) -> None:
+    def tell(self, seen: CliqueSetState, judgement: Judgement, applied: Applied) -> None:
         """What happened to the children, as events and in the log."""
         cliqueset, recorder = seen.cliqueset, self.deps.recorder
         if created := _counted(applied, Create):

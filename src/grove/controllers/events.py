@@ -57,8 +57,8 @@ def gang_lost(gang: PodGang, message: str) -> Event:
     return Event(WARNING, "Unhealthy", message, _about(kinds.GANGS, gang))
 
 
-def started_anew(gang: PodGang, why: str) -> Event:
-    return Event(NORMAL, "StartedAnew", f"{why}; the gang is restarted", _about(kinds.GANGS, gang))
+def restarted(gang: PodGang, why: str) -> Event:
+    return Event(NORMAL, "Restarted", f"{why}; the gang is restarted", _about(kinds.GANGS, gang))
 
 
 def gave_back(gang: PodGang, why: str) -> Event:

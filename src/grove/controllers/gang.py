@@ -1,6 +1,6 @@
 """Keeps one gang: its scheduler objects in place, its pods listed, its gates, and what it says of itself.
 
-Observe, plan, apply, report. What happens to a gang is decided by `plan.gang` from a view of it; here the
+Observe, plan, apply, report. What happens to a gang is decided by `plan.gang` from its state; here the
 stages of the plan are carried out in order. Works on any PodGang that has the label of an enabled backend.
 """
 
@@ -15,17 +15,17 @@ from grove.api.revision import restarts
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, Applied, WriteBarrier, failures_text
 from grove.controllers.dependencies import Dependencies
-from grove.controllers.foreign import ForeignPods
 from grove.controllers.gang_observe import GangObserver
-from grove.controllers.gang_report import GangReporter, Reported
+from grove.controllers.gang_report import GangReporter, GangReportResult
 from grove.controllers.pacing import STEPPED_BACK_SECONDS
+from grove.controllers.standalone import StandalonePods
 from grove.errors import GroveError, Terminal, Waiting
 from grove.meta import Key
 from grove.plan.changes import Change, Patch
-from grove.plan.gang.foreign import is_foreign
 from grove.plan.gang.plan import GangPlan, plan_gang
 from grove.plan.gang.reading import Problems
 from grove.plan.gang.references import as_written
+from grove.plan.gang.standalone import is_standalone
 from grove.plan.gang.state import GangState
 from grove.plan.gang.words import being_deleted
 from grove.runtime.outcome import DONE, After, Outcome, soonest
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class StageResult:
     """What came of the stages before the status."""
 
     #: The gang as it is since its pods were listed or unlisted.
@@ -45,32 +45,32 @@ class Progress:
 class GangReconciler:
     """Brings one gang's scheduler objects, references, gates and status to what they should be."""
 
-    def __init__(self, deps: Dependencies, foreign: ForeignPods) -> None:
+    def __init__(self, deps: Dependencies, standalone: StandalonePods) -> None:
         self.deps = deps
-        self.observer = GangObserver(deps, foreign)
+        self.observer = GangObserver(deps, standalone)
         self.reporter = GangReporter(deps)
         #: Replaced by the controller's own once it is wired.
         self.barrier: WriteBarrier = NO_BARRIER
 
     async def reconcile(self, key: Key) -> Outcome:
-        view = await self.observe(key)
-        if view is None:
+        state = await self.observe(key)
+        if state is None:
             return DONE
-        if view.gang.terminating:
-            return await self.report_leaving(view)
-        plan = plan_gang(view)
+        if state.gang.terminating:
+            return await self.report_leaving(state)
+        plan = plan_gang(state)
         if plan.adopt is not None:
-            await self.write(view, [plan.adopt])
+            await self.write(state, [plan.adopt])
             return DONE
-        if not view.duties.objects:
-            return await self.serve_pods_only(view, plan)
-        if plan.objects.creates and not await self.deps.liveness.confirmed(kinds.GANGS, view.gang):
+        if not state.duties.objects:
+            return await self.serve_pods_only(state, plan)
+        if plan.objects.creates and not await self.deps.liveness.confirmed(kinds.GANGS, state.gang):
             return DONE
-        progress = await self.apply(view, plan)
-        reported = await self.report(view, plan, progress)
-        if progress.failure is not None:
-            raise progress.failure
-        await self.serve_pods(view, plan, reported)
+        result = await self.apply(state, plan)
+        reported = await self.report(state, plan, result)
+        if result.failure is not None:
+            raise result.failure
+        await self.serve_pods(state, plan, reported)
         return soonest(reported.outcome, *_outcomes(plan))
 
     async def observe(self, key: Key) -> GangState | None:
@@ -79,10 +79,10 @@ class GangReconciler:
         if gang is None or (scheduling.only and not scheduling.acts_on(gang)):
             self.forget(key, gang)
             return None
-        if gang.terminating and (is_foreign(gang) or not scheduling.acts_on(gang)):
+        if gang.terminating and (is_standalone(gang) or not scheduling.acts_on(gang)):
             self.forget(key, gang)
             return None
-        return await self.observer.view(gang)
+        return await self.observer.observe(gang)
 
     def forget(self, key: Key, gang: PodGang | None) -> None:
         """The gang is gone, or somebody else's business."""
@@ -94,20 +94,20 @@ class GangReconciler:
 
     # Stages ---------------------------------------------------------------------------------------
 
-    async def apply(self, view: GangState, plan: GangPlan) -> Progress:
+    async def apply(self, state: GangState, plan: GangPlan) -> StageResult:
         """Carry out the stages before the status. A failure stops them, but for a restart."""
-        failure = plan.objects.failure or await self.put_objects(view, plan)
+        failure = plan.objects.failure or await self.put_objects(state, plan)
         if failure is None:
-            await self.write(view, plan.prepare)
+            await self.write(state, plan.prepare)
         if plan.unlist is not None:
-            return Progress(await self.start_anew(view, plan, plan.unlist), failure)
+            return StageResult(await self.restart(state, plan, plan.unlist), failure)
         if failure is None and plan.listing is not None and plan.listing.change is not None:
-            return Progress(await self.write_gang(view, plan.listing.change))
-        return Progress(view.gang, failure)
+            return StageResult(await self.write_gang(state, plan.listing.change))
+        return StageResult(state.gang, failure)
 
-    async def put_objects(self, view: GangState, plan: GangPlan) -> GroveError | None:
+    async def put_objects(self, state: GangState, plan: GangPlan) -> GroveError | None:
         """Put the objects in place; what failed. Pods are replaced before their object is whole again."""
-        key = view.gang.key
+        key = state.gang.key
         touched = await self.deps.applier.apply(plan.objects.pods, barrier=self.barrier, key=key)
         if touched.failures and not touched.refusals:
             # Another writer changed a pod, which is no failure of the gang: look again.
@@ -117,97 +117,97 @@ class GangReconciler:
         written = await self.deps.applier.apply(plan.objects.changes, barrier=self.barrier, key=key)
         return next((error for _, error in written.failures), None)
 
-    async def start_anew(self, view: GangState, plan: GangPlan, change: Patch) -> PodGang:
+    async def restart(self, state: GangState, plan: GangPlan, change: Patch) -> PodGang:
         """Give the gang another revision and unlist its pods; cliques make new ones."""
-        gang = await self.write_gang(view, change)
+        gang = await self.write_gang(state, change)
         why = plan.restart.why if plan.restart is not None else ""
         log.info(
             "gang restarted",
-            extra={"gang": str(view.gang.key), "restarts": restarts(view.gang) + 1, "why": why},
+            extra={"gang": str(state.gang.key), "restarts": restarts(state.gang) + 1, "why": why},
         )
-        self.deps.recorder.send(events.started_anew(view.gang, why))
+        self.deps.recorder.send(events.restarted(state.gang, why))
         return gang
 
-    async def write_gang(self, view: GangState, change: Patch) -> PodGang:
+    async def write_gang(self, state: GangState, change: Patch) -> PodGang:
         """List or unlist pods; the gang as it is since."""
-        applied, about = await self.write(view, [change]), (kinds.GANGS, view.gang.key)
+        applied, about = await self.write(state, [change]), (kinds.GANGS, state.gang.key)
         if about not in applied.versions:
-            return view.gang
+            return state.gang
         return as_written(
-            view.gang, change, version=applied.versions[about], generation=applied.generations[about]
+            state.gang, change, version=applied.versions[about], generation=applied.generations[about]
         )
 
-    async def report(self, view: GangState, plan: GangPlan, progress: Progress) -> Reported:
+    async def report(self, state: GangState, plan: GangPlan, result: StageResult) -> GangReportResult:
         """Say how the gang stands now."""
-        failure = progress.failure
+        failure = result.failure
         problems = Problems(
             failure,
             plan.unready if failure is None else (),
             restarted=plan.restart.why if plan.restart is not None and plan.unlist is not None else "",
-            held=plan.steps_back.why if plan.steps_back is not None else "",
+            stepped_back=plan.steps_back.why if plan.steps_back is not None else "",
         )
         listed = failure is None and plan.listing is not None
         return await self.reporter.report(
-            view,
+            state,
             problems,
-            gang=progress.gang,
+            gang=result.gang,
             listed=listed,
             repairs=plan.objects.repairs,
             barrier=self.barrier,
         )
 
-    async def report_leaving(self, view: GangState) -> Outcome:
+    async def report_leaving(self, state: GangState) -> Outcome:
         """Say how a gang stands that is being deleted and somebody keeps; nothing else is done for it."""
-        cliqueset = view.context.cliqueset
+        cliqueset = state.context.cliqueset
         if cliqueset is None or cliqueset.terminating:
             # It goes with its set, and nobody waits for a successor.
-            self.forget(view.gang.key, view.gang)
+            self.forget(state.gang.key, state.gang)
             return DONE
         reported = await self.reporter.report(
-            view,
-            Problems(being_deleted(view.gang)),
-            gang=view.gang,
+            state,
+            Problems(being_deleted(state.gang)),
+            gang=state.gang,
             listed=False,
             repairs=(),
             barrier=self.barrier,
         )
         return reported.outcome
 
-    async def serve_pods_only(self, view: GangState, plan: GangPlan) -> Outcome:
+    async def serve_pods_only(self, state: GangState, plan: GangPlan) -> Outcome:
         """The gates and pods of a gang whose objects and status another process writes."""
         failure = plan.objects.failure
         if isinstance(failure, Terminal | Waiting):
             return DONE
         if failure is not None:
             raise failure
-        await self.serve_pods(view, plan, Reported(DONE, view.gang))
+        await self.serve_pods(state, plan, GangReportResult(DONE, state.gang))
         return soonest(*_outcomes(plan))
 
-    async def serve_pods(self, view: GangState, plan: GangPlan, reported: Reported) -> None:
+    async def serve_pods(self, state: GangState, plan: GangPlan, reported: GangReportResult) -> None:
         """Give up the pods of a gang that cannot be completed, and open gates."""
         if plan.pods_failure is not None:
             raise plan.pods_failure
-        if not view.duties.pods:
+        if not state.duties.pods:
             return
-        self.observer.remember(view.gang.key, plan.partial.memory)
+        self.observer.remember(state.gang.key, plan.partial.memory)
         if plan.give_up:
-            await self.give_up(view, plan)
+            await self.give_up(state, plan)
         if plan.listing is not None and plan.listing.initializes and not reported.written:
             # Gates open only on a gang that says that it is Initialized.
             return
-        await self.open_gates(view, plan, reported)
+        await self.open_gates(state, plan, reported)
 
-    async def give_up(self, view: GangState, plan: GangPlan) -> None:
+    async def give_up(self, state: GangState, plan: GangPlan) -> None:
         """Delete the pods of a gang that holds a part of its nodes; it is then restarted."""
-        applied = await self.deps.applier.apply(plan.give_up, barrier=self.barrier, key=view.gang.key)
+        applied = await self.deps.applier.apply(plan.give_up, barrier=self.barrier, key=state.gang.key)
         why = plan.partial.why
         if applied.done:
-            about = {"gang": str(view.gang.key), "pods": len(applied.done), "why": why}
+            about = {"gang": str(state.gang.key), "pods": len(applied.done), "why": why}
             log.info("nodes given back", extra=about)
-        self.deps.recorder.send(events.gave_back(view.gang, why))
+        self.deps.recorder.send(events.gave_back(state.gang, why))
         applied.raise_failure()
 
-    async def open_gates(self, view: GangState, plan: GangPlan, reported: Reported) -> None:
+    async def open_gates(self, state: GangState, plan: GangPlan, reported: GangReportResult) -> None:
         """Open the gates that may open now, never of a gang that is being deleted."""
         gang = reported.gang
         if not plan.gates or gang.key in self.deps.deleting:
@@ -215,7 +215,7 @@ class GangReconciler:
         self.deps.opening.add(gang.key)
         try:
             # A write of this look shows that the gang exists; without one the cache may show what is gone.
-            if gang is view.gang and not await self.deps.liveness.exists(kinds.GANGS, gang):
+            if gang is state.gang and not await self.deps.liveness.exists(kinds.GANGS, gang):
                 return
             applied = await self.deps.applier.apply(plan.gates, barrier=self.barrier, key=gang.key)
         finally:
@@ -227,9 +227,9 @@ class GangReconciler:
             self.deps.recorder.send(events.gates_stay_closed(gang, failures_text(applied.refusals)))
         applied.raise_failure()
 
-    async def write(self, view: GangState, changes: Sequence[Change]) -> Applied:
+    async def write(self, state: GangState, changes: Sequence[Change]) -> Applied:
         """Carry out one stage; what fails is raised."""
-        applied = await self.deps.applier.apply(changes, barrier=self.barrier, key=view.gang.key)
+        applied = await self.deps.applier.apply(changes, barrier=self.barrier, key=state.gang.key)
         applied.raise_failure()
         return applied
 

@@ -1,4 +1,4 @@
-"""Fills the view of one gang: from the cache, and from what is remembered of the gang over time."""
+"""Fills the state of one gang: from the cache, and from what is remembered of the gang over time."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,18 +10,18 @@ from grove.api.pod import Pod
 from grove.api.revision import effective_revision
 from grove.backends.base import Backend, Context, Moment
 from grove.controllers.dependencies import Dependencies
-from grove.controllers.foreign import ForeignPods
-from grove.controllers.members import cliques_of, pods_of, strangers_of
+from grove.controllers.members import cliques_of, pods_of, stray_pods_of
+from grove.controllers.standalone import StandalonePods
 from grove.meta import Key
-from grove.plan.gang.foreign import (
+from grove.plan.gang.gates import is_released
+from grove.plan.gang.restart import bound_by_podgroup
+from grove.plan.gang.standalone import (
     Adoption,
     asked_backend,
-    is_foreign,
+    is_standalone,
     may_be_adopted,
     unusable_choice,
 )
-from grove.plan.gang.gates import is_released
-from grove.plan.gang.restart import bound_by_podgroup
 from grove.plan.gang.state import (
     Duties,
     GangState,
@@ -39,14 +39,14 @@ from grove.runtime.cache import Cache
 class GangObserver:
     """Reads everything that the decisions about a gang depend on; writes nothing."""
 
-    def __init__(self, deps: Dependencies, foreign: ForeignPods) -> None:
+    def __init__(self, deps: Dependencies, standalone: StandalonePods) -> None:
         self.deps = deps
-        self.foreign = foreign
+        self.standalone = standalone
         #: What is remembered of gangs that hold a part of their nodes.
         self.partial: dict[Key, PartialMemory] = {}
 
-    async def view(self, gang: PodGang) -> GangState | None:
-        """The view of a gang; None for one that is yet to get its backend."""
+    async def observe(self, gang: PodGang) -> GangState | None:
+        """The state of a gang; None for one that is yet to get its backend."""
         scheduling = self.deps.scheduling
         pods, now = pods_of(self.deps.cache, gang), self.deps.clock.now()
         if may_be_adopted(gang) and not scheduling.only:
@@ -69,8 +69,8 @@ class GangObserver:
             others=_OtherGangs(self.deps.cache, gang),
         )
         seen = self._remembered(self._translated(self._of_a_set(seen)))
-        if is_foreign(gang) and backend is not None and duties.objects and seen.translated.failure is None:
-            guests = await self.foreign.preparations(gang, pods, backend, seen.context)
+        if is_standalone(gang) and backend is not None and duties.objects and seen.translated.failure is None:
+            guests = await self.standalone.preparations(gang, pods, backend, seen.context)
             return replace(seen, preparations=guests)
         return seen
 
@@ -95,13 +95,13 @@ class GangObserver:
 
     def _context(self, gang: PodGang, pods: Sequence[Pod], backend: Backend | None) -> Context:
         # What somebody else made may carry the names of our sets and cliques by chance.
-        part_of = "" if is_foreign(gang) else gang.labels.get(labels.PART_OF, "")
+        part_of = "" if is_standalone(gang) else gang.labels.get(labels.PART_OF, "")
         scheduling = self.deps.scheduling
         return scheduling.context(
             backend,
             self.deps.cache.store(PodCliqueSet).get(Key(gang.namespace, part_of)),
             released=backend is not None and is_released(gang, pods, backend.scheduling_gate),
-            revision="" if is_foreign(gang) else effective_revision(gang, pods),
+            revision="" if is_standalone(gang) else effective_revision(gang, pods),
             bound=bound_by_podgroup(pods),
             remarks=scheduling.remarks.of(backend.name, pods) if backend is not None else None,
         )
@@ -112,40 +112,40 @@ class GangObserver:
             OwnedObject(item, scheduling.resource_of(item.manifest)) for item in scheduling.objects_of(gang)
         ]
 
-    def _of_a_set(self, view: GangState) -> GangState:
+    def _of_a_set(self, state: GangState) -> GangState:
         """With what only gangs of a set have, for whoever writes their status."""
-        if not view.duties.objects or is_foreign(view.gang):
-            return view
-        cliqueset = view.context.cliqueset
+        if not state.duties.objects or is_standalone(state.gang):
+            return state
+        cliqueset = state.context.cliqueset
         asked = self.deps.scheduling.select(cliqueset).backend if cliqueset is not None else None
         return replace(
-            view,
-            strangers=strangers_of(self.deps.cache, view.gang, view.pods),
+            state,
+            stray_pods=stray_pods_of(self.deps.cache, state.gang, state.pods),
             asked_backend=asked.name if asked is not None else "",
         )
 
-    def _translated(self, view: GangState) -> GangState:
+    def _translated(self, state: GangState) -> GangState:
         """With the gang's translation, made here once for the whole look, and what exists of it."""
         scheduling = self.deps.scheduling
-        if view.backend is None:
+        if state.backend is None:
             enabled = [each.name for each in scheduling.registry.enabled]
-            translated = not_enabled(view.gang, enabled)
+            translated = not_enabled(state.gang, enabled)
         else:
-            objects = [each.item.manifest for each in view.owned if not each.item.terminating]
-            moment = Moment(view.gang, view.pods, view.context, view.now, objects)
-            translated = translate(moment, view.backend, preconditions=view.duties.objects)
+            objects = [each.item.manifest for each in state.owned if not each.item.terminating]
+            moment = Moment(state.gang, state.pods, state.context, state.now, objects)
+            translated = translate(moment, state.backend, preconditions=state.duties.objects)
         wanted = [
             WantedObject(manifest, scheduling.resource_of(manifest), scheduling.object(manifest))
             for manifest in translated.translation.manifests
         ]
-        return replace(view, translated=translated, wanted_objects=wanted)
+        return replace(state, translated=translated, wanted_objects=wanted)
 
-    def _remembered(self, view: GangState) -> GangState:
+    def _remembered(self, state: GangState) -> GangState:
         """With what is remembered of the gang over time."""
-        gang, preemptions = view.gang.key, self.deps.preemptions
+        gang, preemptions = state.gang.key, self.deps.preemptions
         least, most = preemptions.left(gang, awaited=False), preemptions.left(gang, awaited=True)
         return replace(
-            view,
+            state,
             step_back=StepBackTime(least, most),
             partial=self.partial.get(gang, PartialMemory()),
             monotonic=self.deps.clock.monotonic(),

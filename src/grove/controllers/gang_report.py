@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class GangReportResult:
     """What a report led to: when to look again, the gang as it is since, and whether it was written."""
 
     outcome: Outcome
@@ -42,18 +42,18 @@ class GangReporter:
 
     async def report(
         self,
-        view: GangState,
+        state: GangState,
         problems: Problems,
         *,
         gang: PodGang,
         listed: bool,
         repairs: Sequence[str],
         barrier: WriteBarrier,
-    ) -> Reported:
+    ) -> GangReportResult:
         """Write the status of `gang`, which is the gang as it is since this look wrote it."""
-        report = report_gang(view, problems, gang=gang, listed=listed)
-        if report.defect is not None and view.backend is not None:
-            backend = view.backend.name
+        report = report_gang(state, problems, gang=gang, listed=listed)
+        if report.defect is not None and state.backend is not None:
+            backend = state.backend.name
             log.error("scheduler backend failed", extra={"backend": backend}, exc_info=report.defect)
         reported = await self.deps.reporter.report(
             kinds.GANGS, gang, report.status, barrier=barrier, urgency=report.urgency
@@ -61,19 +61,19 @@ class GangReporter:
         if repairs and problems.failure is None:
             self.deps.recorder.send(events.objects_repaired(gang, f"put back {', '.join(repairs)}"))
         if problems.failure is not None:
-            self._tell_failure(view, problems.failure)
+            self._tell_failure(state, problems.failure)
         if problems.unready:
             self.deps.recorder.send(events.pods_not_prepared(gang, "; ".join(problems.unready)))
         if not reported.written:
-            return Reported(reported.outcome, gang)
+            return GangReportResult(reported.outcome, gang)
         self._tell(gang, report.status, report.reading)
         gang = replace(gang, status=msgspec.convert(report.status, PodGangStatus))
-        return Reported(reported.outcome, gang, written=True)
+        return GangReportResult(reported.outcome, gang, written=True)
 
-    def _tell_failure(self, view: GangState, failure: GroveError) -> None:
-        name = view.backend.name if view.backend is not None else "none"
+    def _tell_failure(self, state: GangState, failure: GroveError) -> None:
+        name = state.backend.name if state.backend is not None else "none"
         self.deps.milestones.sync_failed(name, failure.code)
-        self.deps.recorder.send(events.translation_failed(view.gang, reason_of(failure), str(failure)))
+        self.deps.recorder.send(events.translation_failed(state.gang, reason_of(failure), str(failure)))
 
     def _tell(self, gang: PodGang, status: Manifest, reading: Reading) -> None:
         """Events and milestones for the transitions that this status write made."""

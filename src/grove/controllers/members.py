@@ -10,7 +10,7 @@ from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.meta import Key, Object
-from grove.plan.gang.foreign import is_foreign
+from grove.plan.gang.standalone import is_standalone
 from grove.runtime.cache import Cache
 
 PODS_BY_GANG: Final = "gang"
@@ -20,7 +20,7 @@ PODS_BY_OWNER: Final = "owner"
 
 def cliques_of(cache: Cache, gang: PodGang) -> list[PodClique]:
     """The cliques that fill the podgroups of a gang of ours: of the same set, not of an earlier one."""
-    if is_foreign(gang):
+    if is_standalone(gang):
         return []
     found = (cache.store(PodClique).get(Key(gang.namespace, group.name)) for group in gang.spec.podgroups)
     return [
@@ -41,7 +41,7 @@ def pods_of(cache: Cache, gang: PodGang) -> list[Pod]:
     The pods of a standalone gang are labelled by their creator; there the label alone decides.
     """
     labelled = cache.store(Pod).index(PODS_BY_GANG, str(gang.key))
-    if is_foreign(gang):
+    if is_standalone(gang):
         return list(labelled)
     found: list[Pod] = []
     for clique in cliques_of(cache, gang):
@@ -50,7 +50,7 @@ def pods_of(cache: Cache, gang: PodGang) -> list[Pod]:
     return found
 
 
-def strangers_of(cache: Cache, gang: PodGang, members: Sequence[Pod]) -> list[Pod]:
+def stray_pods_of(cache: Cache, gang: PodGang, members: Sequence[Pod]) -> list[Pod]:
     """Pods that carry the labels of a gang of ours and do not belong to it."""
     ours = {pod.uid for pod in members}
     return [

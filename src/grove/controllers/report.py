@@ -19,7 +19,7 @@ from grove.runtime.outcome import DONE, After, Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class ReportResult:
     """What a report led to: whether the status was written, and when to look again."""
 
     written: bool
@@ -47,7 +47,7 @@ class Reporter:
         *,
         barrier: WriteBarrier,
         urgency: Urgency = Urgency.SETTLED,
-    ) -> Reported:
+    ) -> ReportResult:
         """Write what differs of a status, now or soon; only if the object is still as it was observed."""
         subject = (resource, about.key)
         # The status alone: the spec of a large gang names a thousand pods.
@@ -56,13 +56,13 @@ class Reporter:
         if not changed:
             self._throttle.settled(subject)
             self._transitions.pop(subject, None)
-            return Reported(False, DONE)
+            return ReportResult(False, DONE)
         if "conditions" in changed:
             self._keep_times(subject, changed["conditions"], observed.get("conditions") or ())
         reworded = _is_reworded(changed, observed)
         wait = self._throttle.wait(subject, barrier, urgency, reworded=reworded)
         if wait > 0:
-            return Reported(False, After(wait, "the status is debounced"))
+            return ReportResult(False, After(wait, "the status is debounced"))
         self._throttle.written(subject, reworded=reworded)
         self._transitions.pop(subject, None)
         version = about.metadata.resource_version
@@ -72,7 +72,7 @@ class Reporter:
         applied = await self._applier.apply([change], barrier=barrier, key=about.key)
         applied.raise_failure()
         # Nothing was written of an object that is gone by now.
-        return Reported(subject in applied.versions, DONE)
+        return ReportResult(subject in applied.versions, DONE)
 
     def forget(self, resource: Resource, key: Key) -> None:
         """The object is gone."""

@@ -184,7 +184,7 @@ class EmbeddedCluster:
             self._start_actors()
 
     async def _resume(self, journal: Journal) -> None:
-        """Goes on with what the data directory holds; a cluster that was never complete begins anew."""
+        """Goes on with what the data directory holds; a cluster that was never complete starts over."""
         complete = journal.fact("furnished") is not None
         if not complete:
             # Nobody was served yet, so that nothing in it was acknowledged.
@@ -369,7 +369,7 @@ class EmbeddedCluster:
         self.store.restore(snapshot.store)
         self.generator.setstate(snapshot.generator)
         self._serve_stored_crds()
-        self._expiry.look_anew()
+        self._expiry.look_again()
 
     async def fork(self, **changes: object) -> EmbeddedCluster:
         """A second, running cluster that starts from this one's state; it listens only when told to."""

@@ -126,7 +126,7 @@ def is_as_placed(desired: Manifest, gang: PodGang, revision: str) -> bool:
     return revision_with(gang, podgroups, constraint, priority) == revision
 
 
-def held_edits(desired: Manifest, gang: PodGang, editable: Collection[str]) -> None:
+def defer_edits(desired: Manifest, gang: PodGang, editable: Collection[str]) -> None:
     """Keep what a placed gang cannot be told as the gang has it, changing `desired`."""
     fields, spec = differing_fields(desired, gang, editable), desired["spec"]
     if _PRIORITY_FIELD in fields:

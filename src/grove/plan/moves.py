@@ -39,7 +39,7 @@ def stays(gang: PodGang, pods: Iterable[Pod], wanted: str) -> bool:
     return backend_of(gang) not in ("", wanted) and any(pod.active and pod.bound for pod in pods)
 
 
-def held_back(gangs: Mapping[str, PodGang], pods_of: PodsOf, wanted: str) -> dict[str, str]:
+def staying_gangs(gangs: Mapping[str, PodGang], pods_of: PodsOf, wanted: str) -> dict[str, str]:
     """The gangs that cannot move to the wanted backend yet, by name, and the backend that they stay with."""
     return {
         name: backend_of(gang)
@@ -74,10 +74,10 @@ def moved(gangs: Mapping[str, PodGang], changes: Iterable[Change]) -> list[PodGa
     ]
 
 
-def stranded(pods: Sequence[Pod], ours: Callable[[str], bool], foreign_gates: Collection[str]) -> set[str]:
+def stranded(pods: Sequence[Pod], ours: Callable[[str], bool], other_gates: Collection[str]) -> set[str]:
     """The waiting pods that were made for another backend: nobody would ever place them.
 
-    `ours` tells whose a schedulerName is; `foreign_gates` are those of all other backends.
+    `ours` tells whose a schedulerName is; `other_gates` are those of all other backends.
     """
     return {
         pod.name
@@ -86,7 +86,7 @@ def stranded(pods: Sequence[Pod], ours: Callable[[str], bool], foreign_gates: Co
         and not pod.bound
         and (
             not ours(pod.spec.scheduler_name)
-            or any(each.name in foreign_gates for each in pod.spec.scheduling_gates)
+            or any(each.name in other_gates for each in pod.spec.scheduling_gates)
         )
     }
 

@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     checks = install.add_mutually_exclusive_group()
     checks.add_argument("--verify", action="store_true", help="only check the checksums of what is there")
-    checks.add_argument("--repair", action="store_true", help="check, and build anew what is damaged")
+    checks.add_argument("--repair", action="store_true", help="check, and build again what is damaged")
     start = commands.add_parser("start", help="run a control plane until Ctrl-C")
     start.add_argument("--minor", choices=MINORS, help="default: 1.36, or what the scheduler is run on")
     start.add_argument(

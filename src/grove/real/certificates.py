@@ -1,6 +1,6 @@
 """The keys of one control plane: an authority for the cluster, one for etcd, and what they sign.
 
-Made anew for each control plane and gone with it. The two authorities are apart, so that a user of the
+Created for each control plane and gone with it. The two authorities are apart, so that a user of the
 cluster is nobody to etcd. Private keys leave as PEM texts; `write_private` is how they reach a disk.
 """
 

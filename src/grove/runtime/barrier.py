@@ -18,7 +18,7 @@ from itertools import count
 from grove.meta import Key, Object, Resource
 from grove.runtime.cache import Cache
 from grove.runtime.informer import Informer
-from grove.runtime.store import revision_of
+from grove.runtime.store import version_number
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Barrier:
 
     def wrote(self, key: Key, resource: Resource, resource_version: str, *, about: Key | None = None) -> None:
         """The reconcile of `key` wrote an object (`about`, if given) and was answered with this version."""
-        revision = revision_of(resource_version)
+        revision = version_number(resource_version)
         informer = self._attach(resource)
         if informer is None or informer.store.revision >= revision:
             return
@@ -125,7 +125,7 @@ class Barrier:
             return True
         for about in [about for about in writes if about is not None]:
             item = informer.store.get(about)
-            if item is not None and revision_of(item.metadata.resource_version) >= writes[about]:
+            if item is not None and version_number(item.metadata.resource_version) >= writes[about]:
                 del writes[about]
         return not writes
 

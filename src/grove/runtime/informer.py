@@ -18,7 +18,7 @@ from grove.meta import Key, Manifest, Object, Resource, UntypedObject
 from grove.runtime.backoff import Backoff
 from grove.runtime.clock import Clock, SystemClock
 from grove.runtime.ports import Reader
-from grove.runtime.store import Store, revision_of
+from grove.runtime.store import Store, version_number
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +160,7 @@ class Informer(Generic[T]):
             revision = page.resource_version or revision
             # A list is a consistent read: one that is older than what we saw means that the server's
             # history was set back (restored from a backup), and then what it says now is the truth.
-            set_back = 0 < revision_of(revision) < self.store.revision
+            set_back = 0 < version_number(revision) < self.store.revision
             for wire in page.items:
                 item = self._decode(wire)
                 seen.add(item.key)
@@ -169,7 +169,7 @@ class Informer(Generic[T]):
         for item in self.store:
             if item.key not in seen:
                 self._remove(item.key)
-        self.store.revision = revision_of(revision)
+        self.store.revision = version_number(revision)
         self._position = revision
         self._limit = PAGE
         self._well()
@@ -217,7 +217,7 @@ class Informer(Generic[T]):
                 self._forget(item)
             else:
                 self._observe(item)
-        revision = revision_of(resource_version)
+        revision = version_number(resource_version)
         if revision >= self.store.revision:
             self.store.revision = revision
             self._position = resource_version or self._position
@@ -319,4 +319,4 @@ class Informer(Generic[T]):
 
 
 def _revision(item: Object) -> int:
-    return revision_of(item.metadata.resource_version)
+    return version_number(item.metadata.resource_version)

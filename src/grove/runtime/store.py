@@ -16,7 +16,7 @@ from grove.meta import Key, Object
 T = TypeVar("T", bound=Object)
 
 
-def revision_of(resource_version: str) -> int:
+def version_number(resource_version: str) -> int:
     """A resourceVersion as a number that can be compared; 0 when the server gave none."""
     return int(resource_version) if resource_version.isdecimal() else 0
 

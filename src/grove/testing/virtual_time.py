@@ -102,7 +102,7 @@ class VirtualLoop(BaseEventLoop):
             )
 
     def relax(self) -> None:
-        """Begin counting anew, and forget the time limit."""
+        """Count from zero again, and forget the time limit."""
         self._spins = 0
         self.time_limit = float("inf")
 

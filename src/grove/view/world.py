@@ -11,7 +11,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.meta import Key, Manifest, Object
-from grove.plan.gang.foreign import is_foreign
+from grove.plan.gang.standalone import is_standalone
 from grove.view.model import EventView, NodeView
 
 GPU: Final = "nvidia.com/gpu"
@@ -59,7 +59,7 @@ class Index:
         pods = _members(world)
         return cls(
             now,
-            _by_label([gang for gang in world.gangs if not is_foreign(gang)], labels.PART_OF),
+            _by_label([gang for gang in world.gangs if not is_standalone(gang)], labels.PART_OF),
             _by_label(world.cliques, labels.PART_OF),
             _by_label(world.cliques, labels.POD_GANG),
             _by_label(pods, labels.POD_GANG),
@@ -77,7 +77,7 @@ class Index:
 def set_of(gang: PodGang) -> Key | None:
     """The set that a gang belongs to; a standalone gang may carry such a label by chance."""
     name = gang.labels.get(labels.PART_OF, "")
-    return Key(gang.namespace, name) if name and not is_foreign(gang) else None
+    return Key(gang.namespace, name) if name and not is_standalone(gang) else None
 
 
 def node_view(manifest: Manifest) -> NodeView:
@@ -90,13 +90,13 @@ def node_view(manifest: Manifest) -> NodeView:
 
 def _members(world: World) -> list[Pod]:
     """The pods without the stray ones, which carry the labels of a clique and which no clique owns."""
-    foreign = {gang.key for gang in world.gangs if is_foreign(gang)}
+    standalone = {gang.key for gang in world.gangs if is_standalone(gang)}
     return [
         pod
         for pod in world.pods
         if pod.owner is not None
         or labels.POD_CLIQUE not in pod.labels
-        or Key(pod.namespace, pod.labels.get(labels.POD_GANG, "")) in foreign
+        or Key(pod.namespace, pod.labels.get(labels.POD_GANG, "")) in standalone
     ]
 
 

@@ -643,7 +643,7 @@ FIXED = (
     "spec.workloadRef",
 )
 IMMUTABLE: dict[str, tuple[PodGang, Cluster, list[tuple[str, tuple[str, ...], bool]]]] = {
-    "1.35: a Workload is deleted and made anew": (SINGLE, clusters.V135, [("Workload", ("spec",), True)]),
+    "1.35: a Workload is deleted and recreated": (SINGLE, clusters.V135, [("Workload", ("spec",), True)]),
     "1.36: nothing of a PodGroup can be changed, and it stays while its pods do": (
         SINGLE,
         clusters.V136,
@@ -654,7 +654,7 @@ IMMUTABLE: dict[str, tuple[PodGang, Cluster, list[tuple[str, tuple[str, ...], bo
         clusters.V137_PLAIN,
         [("PodGroup", FIXED, False)],
     ),
-    "1.37: in a tree a PodGroup stays, and the others are made anew": (
+    "1.37: in a tree a PodGroup stays, and the others are recreated": (
         TREE,
         clusters.V137,
         [
@@ -670,7 +670,7 @@ IMMUTABLE: dict[str, tuple[PodGang, Cluster, list[tuple[str, tuple[str, ...], bo
 
 
 @pytest.mark.parametrize("name", IMMUTABLE)
-def test_what_cannot_be_changed_in_place_and_what_is_then_made_anew(name: str) -> None:
+def test_what_cannot_be_changed_in_place_and_what_is_then_recreated(name: str) -> None:
     gang, cluster, want = IMMUTABLE[name]
     made = BACKEND.translate(gang, on(cluster)).manifests
     fixed = BACKEND.lifecycle(Moment(gang, (), on(cluster), EPOCH, translated=made)).fixed

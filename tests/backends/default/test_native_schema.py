@@ -79,9 +79,9 @@ def test_probes_pass_schema_and_rules(name: str) -> None:
 
 def test_another_minors_words_are_noticed() -> None:
     [made] = BACKEND.translate(make.gang("g", {"a": 1}), on(clusters.V136)).manifests
-    foreign = {**made, "apiVersion": "scheduling.k8s.io/v1beta1"}
+    other = {**made, "apiVersion": "scheduling.k8s.io/v1beta1"}
     with pytest.raises(ApiError, match="disruptionMode"):
-        complaints("1.37", foreign)
+        complaints("1.37", other)
     unknown = {**made, "spec": {**made["spec"], "parentCompositePodGroupName": "p"}}
     assert complaints("1.36", unknown) == ["spec.parentCompositePodGroupName"]
 

@@ -215,7 +215,7 @@ STALENESS = {
         {"leader": 1, "worker": 2}, (3, 1, 2), ("Unhealthy",)
     ),
     "placed, and a whole role was lost: its pods are a subgroup still": Staleness({"leader": 1}, (2, 1, 1)),
-    "placed once, and nothing is left: it starts anew": Staleness({}, (4, 1, 3)),
+    "placed once, and nothing is left: it is restarted": Staleness({}, (4, 1, 3)),
     "placed once, and nothing is left, which was said": Staleness(
         {"leader": 0, "worker": 0}, (4, 1, 3), ("Unhealthy",)
     ),

@@ -130,7 +130,7 @@ CASES = {
     "nobody looks at the podgroups": Case(
         waiting("its PodGroups have no status: does koord-scheduler run?"), pods(), [{"kind": "PodGroup"}]
     ),
-    "podgroups made anew under a running gang": Case(
+    "podgroups recreated under a running gang": Case(
         waiting(
             UNCOUNTED,
             placed=3,

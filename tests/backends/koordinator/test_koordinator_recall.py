@@ -15,8 +15,8 @@ from grove.testing.virtual_time import EPOCH
 BACKEND = KoordinatorBackend()
 
 
-def group(name: str, *, anew: bool = True, phase: str = "Pending") -> Manifest:
-    marks = {RECREATED: "true"} if anew else {}
+def group(name: str, *, recreated: bool = True, phase: str = "Pending") -> Manifest:
+    marks = {RECREATED: "true"} if recreated else {}
     return {
         "metadata": {"name": name, "uid": f"uid-{name}", "annotations": marks},
         "spec": {"minMember": 2},
@@ -44,7 +44,7 @@ class Case:
 
 
 CASES = {
-    "no object came back": Case([group("a", anew=False)], [pod("one")]),
+    "no object came back": Case([group("a", recreated=False)], [pod("one")]),
     "nobody is touched before Koordinator has seen the new one": Case(
         [group("a", phase="")], [pod("one")], waits=True
     ),
@@ -58,7 +58,7 @@ CASES = {
         [group("a")], [pod("one", shown="uid-a"), pod("two", shown="uid-a")]
     ),
     "a pod that is no member, or of another object, or done, is left alone": Case(
-        [group("a"), group("b", anew=False)],
+        [group("a"), group("b", recreated=False)],
         [pod("one", of=""), pod("two", of="b"), pod("x", phase="Failed")],
     ),
     "of a placed gang first those with nodes are touched": Case(
@@ -68,7 +68,9 @@ CASES = {
         [group("a")], [pod("one", node="n", shown="uid-a"), pod("two")], replaced=["two"]
     ),
     "a gang is placed where any of its objects has pods with nodes": Case(
-        [group("a"), group("b", anew=False)], [pod("one"), pod("two", of="b", node="n")], replaced=["one"]
+        [group("a"), group("b", recreated=False)],
+        [pod("one"), pod("two", of="b", node="n")],
+        replaced=["one"],
     ),
 }
 
@@ -83,9 +85,9 @@ def test_what_must_be_shown_again(case: Case) -> None:
 
 
 def test_what_comes_back_can_place_nothing_and_says_that_it_came_back() -> None:
-    translated = {"kind": "PodGroup", **group("a", anew=False)}
+    translated = {"kind": "PodGroup", **group("a", recreated=False)}
     moment = Moment(make.gang("train-0"), (), Context(), EPOCH, translated=[translated])
     (found,) = BACKEND.lifecycle(moment).recreated.values()
     assert found["spec"]["minMember"] == SENTINEL
     assert found["metadata"]["annotations"] == {RECREATED: "true"}
-    assert translated == {"kind": "PodGroup", **group("a", anew=False)}
+    assert translated == {"kind": "PodGroup", **group("a", recreated=False)}

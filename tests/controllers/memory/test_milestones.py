@@ -35,7 +35,7 @@ def test_each_milestone_counts_once_for_a_gang() -> None:
     assert seconds(metrics, "ready") == (1, 5)
 
 
-def test_a_gang_that_was_forgotten_counts_anew() -> None:
+def test_a_gang_that_was_forgotten_counts_from_the_start() -> None:
     metrics = Metrics()
     milestones = Milestones(metrics, cache(GANG))
     milestones.initialized(GANG, CREATED)

@@ -182,7 +182,7 @@ def test_a_replacement_in_a_gang_that_was_placed_is_asked_for_nothing() -> None:
     assert sorted(bound(play(scenario, koordinator)))[-1] == "gang-worker-9"
 
 
-def test_podgroups_made_anew_forget_who_runs_so_a_replacement_is_never_tried() -> None:
+def test_podgroups_recreated_forget_who_runs_so_a_replacement_is_never_tried() -> None:
     async def scenario(server: FakeServer) -> None:
         await install_koordinator(server)
         await add(server, node("n1", gpu=8), *groups(), *members())

@@ -104,11 +104,11 @@ def test_the_kubeconfig_is_private_and_replaces_only_its_own_kind(tmp_path: Path
             cluster.kubeconfig(path)
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
             assert yaml.safe_load(path.read_text())["clusters"][0]["cluster"]["server"] == cluster.url
-            foreign = tmp_path / "foreign"
-            foreign.write_text("clusters: [{name: production}]")
+            other = tmp_path / "other"
+            other.write_text("clusters: [{name: production}]")
             with pytest.raises(FileExistsError):
-                cluster.kubeconfig(foreign)
-            assert "production" in foreign.read_text()
+                cluster.kubeconfig(other)
+            assert "production" in other.read_text()
 
     asyncio.run(main())
     assert [entry.name for entry in (tmp_path / "kube").iterdir()] == ["config"]

@@ -204,7 +204,7 @@ def test_only_the_owner_reads_what_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "data").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_cluster_that_never_was_complete_begins_anew(
+def test_a_cluster_that_never_was_complete_starts_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = replace(BARE, data_dir=tmp_path / "data")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.plan.gang.views import (
+from tests.plan.gang.states import (
     EARLIER,
     GROUPS,
     PLAIN,
@@ -15,7 +15,7 @@ from tests.plan.gang.views import (
     gang,
     group_manifest,
     pod,
-    view,
+    state,
 )
 
 from grove.api import labels
@@ -123,7 +123,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_objects(case: Case) -> None:
-    about = view(
+    about = state(
         INITIALIZED if case.initialized else GANG,
         case.pods,
         case.backend,
@@ -139,26 +139,26 @@ def test_objects(case: Case) -> None:
 def test_a_gang_that_cannot_be_translated_has_no_objects_and_says_why() -> None:
     failure = Unsupported("no")
     plan = plan_objects(
-        view(GANG, translated=Translated(failure=failure), owned=[OwnedObject(STALE, GROUPS)])
+        state(GANG, translated=Translated(failure=failure), owned=[OwnedObject(STALE, GROUPS)])
     )
     assert plan == ObjectsPlan(failure=failure)
 
 
 def test_an_object_that_another_process_has_yet_to_write_is_not_in_place() -> None:
     wanted = [WantedObject(WANTED, GROUPS)]
-    assert not in_place(view(GANG, wanted_objects=wanted, duties=Duties(objects=False)), ObjectsPlan())
-    assert in_place(view(GANG, wanted_objects=wanted), ObjectsPlan())
+    assert not in_place(state(GANG, wanted_objects=wanted, duties=Duties(objects=False)), ObjectsPlan())
+    assert in_place(state(GANG, wanted_objects=wanted), ObjectsPlan())
 
 
 def test_a_field_that_an_earlier_translation_had_is_taken_back() -> None:
     had = {**group_manifest(PRESENT, GANG), "spec": {"minMember": 2, "queue": "x"}}
     there = existing(had, applied={"f:spec": {"f:minMember": {}, "f:queue": {}}})
-    plan = plan_objects(view(GANG, wanted_objects=[WantedObject(WANTED, GROUPS, there)]))
+    plan = plan_objects(state(GANG, wanted_objects=[WantedObject(WANTED, GROUPS, there)]))
     assert (plan.changes, plan.repairs) == ((updated(),), ())
 
 
 def test_an_object_without_an_owner_is_ours_if_we_applied_it() -> None:
     applied = existing(group_manifest(PRESENT, GANG, 1), ownerReferences=[])
-    found = plan_objects(view(GANG, wanted_objects=[WantedObject(WANTED, GROUPS, applied)]))
+    found = plan_objects(state(GANG, wanted_objects=[WantedObject(WANTED, GROUPS, applied)]))
     assert found.changes == (updated(),)
     assert labels.MANAGER in applied.applied

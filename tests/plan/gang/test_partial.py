@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace as changed
-from tests.plan.gang.views import EARLIER, PLAIN, PRESENT, RESERVING, ROLE, gang, placeholder, pod, view
+from tests.plan.gang.states import EARLIER, PLAIN, PRESENT, RESERVING, ROLE, gang, placeholder, pod, state
 
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
@@ -80,7 +80,7 @@ CASES = {
         HALF, None, about=gang("a", "b", Scheduled="True"), memory=since(ONE_BOUND), passed=500
     ),
     "a gang of somebody else is not ours to give up": Case(
-        HALF, None, about=gang("a", "b", foreign=True), memory=since(ONE_BOUND), passed=500
+        HALF, None, about=gang("a", "b", standalone=True), memory=since(ONE_BOUND), passed=500
     ),
     "a scheduler without gangs places pod after pod, as it likes": Case(
         HALF, None, memory=since(ONE_BOUND), passed=500, translated=NO_GUARANTEE
@@ -191,7 +191,7 @@ CASES = {
 def test_a_gang_that_holds_a_part_of_its_nodes(case: Case) -> None:
     given = {"translated": case.translated} if case.translated is not None else {}
     found = plan_partial(
-        view(
+        state(
             case.about,
             case.pods,
             case.backend,
@@ -207,25 +207,25 @@ def test_a_gang_that_holds_a_part_of_its_nodes(case: Case) -> None:
 
 
 def test_what_is_remembered_is_what_the_next_look_is_given() -> None:
-    first = plan_partial(view(gang("a", "b"), HALF, monotonic=5.0)).memory
+    first = plan_partial(state(gang("a", "b"), HALF, monotonic=5.0)).memory
     assert first == PartialMemory(ONE_BOUND, 5.0)
-    later = plan_partial(view(gang("a", "b"), HALF, monotonic=30.0, partial=first))
+    later = plan_partial(state(gang("a", "b"), HALF, monotonic=30.0, partial=first))
     assert (later.memory, later.wait) == (first, Wait(5.0, HOLDS_ON))
 
 
 def test_a_gang_that_gives_up_or_was_placed_is_forgotten() -> None:
-    stuck = view(gang("a", "b"), HALF, partial=since(ONE_BOUND), monotonic=SINCE + 30)
-    placed = view(gang("a", "b", Scheduled="True"), HALF, partial=since(ONE_BOUND))
+    stuck = state(gang("a", "b"), HALF, partial=since(ONE_BOUND), monotonic=SINCE + 30)
+    placed = state(gang("a", "b", Scheduled="True"), HALF, partial=since(ONE_BOUND))
     assert [plan_partial(each).memory for each in (stuck, placed)] == [PartialMemory(), PartialMemory()]
 
 
 def test_that_places_were_held_is_remembered_while_pods_are_being_bound() -> None:
-    moving = view(gang("a", "b"), WAITING, RESERVING, partial=since(ONE_HELD, EARLIER))
+    moving = state(gang("a", "b"), WAITING, RESERVING, partial=since(ONE_HELD, EARLIER))
     assert plan_partial(moving).memory == PartialMemory(reserved_for=EARLIER)
 
 
 def test_why_a_gang_gives_up_names_the_one_that_goes_first() -> None:
-    stuck = view(
+    stuck = state(
         gang("a", "b"), HELD, RESERVING, partial=since(ONE_HELD), monotonic=SINCE + 10, others=[OLDER]
     )
     assert plan_partial(stuck).why == (
@@ -234,7 +234,7 @@ def test_why_a_gang_gives_up_names_the_one_that_goes_first() -> None:
 
 
 def test_why_a_gang_gives_up_says_how_much_is_placed_of_one_that_lost_a_pod() -> None:
-    stuck = view(
+    stuck = state(
         gang("a", "b"), HELD, RESERVING, partial=since(ONE_HELD), monotonic=SINCE + 10, others=[LOST_A_POD]
     )
     assert plan_partial(stuck).why == (

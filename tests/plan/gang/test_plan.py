@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from tests.plan.gang.views import (
+from tests.plan.gang.states import (
     GATE,
     GROUPS,
     PLAIN,
@@ -16,7 +16,7 @@ from tests.plan.gang.views import (
     gang,
     group_manifest,
     pod,
-    view,
+    state,
 )
 
 from grove.api import kinds, labels
@@ -26,8 +26,8 @@ from grove.backends.base import Context, Lifecycle, Marks, Moment
 from grove.errors import BackendFailed, Unsupported
 from grove.meta import Manifest, UntypedObject
 from grove.plan.changes import Apply, Delete, Patch
-from grove.plan.gang.foreign import Adoption, PodPreparation
 from grove.plan.gang.plan import GangPlan, plan_gang
+from grove.plan.gang.standalone import Adoption, PodPreparation
 from grove.plan.gang.state import (
     Duties,
     GangState,
@@ -51,7 +51,7 @@ CLIQUES = [make.clique(ROLE, 2)]
 def seen(
     about: PodGang, pods: Sequence[Pod], objects: Sequence[WantedObject] = HERE, **fields: Any
 ) -> GangState:
-    return view(about, pods, **{"cliques": CLIQUES, "wanted_objects": objects, **fields})
+    return state(about, pods, **{"cliques": CLIQUES, "wanted_objects": objects, **fields})
 
 
 def stages(plan: GangPlan) -> dict[str, Any]:
@@ -70,12 +70,12 @@ def stages(plan: GangPlan) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Case:
-    view: GangState
+    state: GangState
     want: dict[str, Any] = field(default_factory=dict)
 
 
 PREPARED = PodPreparation(Patch(kinds.PODS, A.key, {}))
-FOREIGN = gang(foreign=True)
+STANDALONE = gang(standalone=True)
 
 CASES = {
     "objects come first, while pods are missing": Case(seen(NEW, [A], MISSING), {"objects": ["Apply"]}),
@@ -91,7 +91,7 @@ CASES = {
     "a gang that cannot be translated does nothing": Case(
         seen(NEW, [A, B], [], translated=Translated(failure=Unsupported("no"))), {}
     ),
-    "an object that goes starts a gang anew that lists its pods": Case(
+    "an object that goes restarts a gang that lists its pods": Case(
         seen(LISTED, [A, B], GOING), {"unlist": True}
     ),
     "one that has not begun waits for it, gates closed": Case(seen(NEW, [A, B], GOING), {"list": True}),
@@ -126,13 +126,14 @@ CASES = {
         {"give up": ["a"]},
     ),
     "a gang of somebody else first gets its backend": Case(
-        seen(FOREIGN, [A, B], [], adoption=Adoption("plain")), {"adopt": True}
+        seen(STANDALONE, [A, B], [], adoption=Adoption("plain")), {"adopt": True}
     ),
     "its pods are prepared before they are listed": Case(
-        seen(FOREIGN, [A, B], preparations=[PREPARED]), {"prepare": 1, "list": True, "gates": ["a", "b"]}
+        seen(STANDALONE, [A, B], preparations=[PREPARED]), {"prepare": 1, "list": True, "gates": ["a", "b"]}
     ),
     "what its pods lack keeps it from being listed": Case(
-        seen(FOREIGN, [A, B], preparations=[PREPARED, PodPreparation(problems=("no gate",))]), {"prepare": 1}
+        seen(STANDALONE, [A, B], preparations=[PREPARED, PodPreparation(problems=("no gate",))]),
+        {"prepare": 1},
     ),
     "the process of a backend writes no pods": Case(
         seen(NEW, [A, B], MISSING, duties=Duties(pods=False)), {"objects": ["Apply"], "list": True}
@@ -150,7 +151,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_stages(case: Case) -> None:
     # A gang of somebody else has no revision, and neither have its pods.
-    about = case.view
+    about = case.state
     if labels.MANAGED_BY not in about.gang.labels:
         about = replace(about, context=Context())
     assert stages(plan_gang(about)) == case.want

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from tests.plan.gang.views import PLAIN, ROLE, PlainBackend, gang, pod, view
+from tests.plan.gang.states import PLAIN, ROLE, PlainBackend, gang, pod, state
 
 from grove.api.clique import PodClique
 from grove.api.gang import PodGang
@@ -47,7 +47,7 @@ class Case:
 
 WAITING = Verdict.WAITING
 REFUSED = Problems(Unsupported("no such thing"))
-HELD = Problems(held="the gang was preempted and waits for a moment")
+HELD = Problems(stepped_back="the gang was preempted and waits for a moment")
 
 CASES = {
     "the scheduler's word": Case(PLACED, (Verdict.SCHEDULED, "Scheduled", "2 of 2 pods placed.")),
@@ -95,7 +95,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_reading(case: Case) -> None:
-    about = view(gang("a", "b"), case.pods, case.backend, cliques=case.cliques)
+    about = state(gang("a", "b"), case.pods, case.backend, cliques=case.cliques)
     found = read(about, case.problems, opens=case.opens)
     assert (found.reading.verdict, found.reading.reason, found.reading.message) == case.want
     assert (found.defect is not None) == isinstance(case.backend, Defective)
@@ -125,4 +125,4 @@ def test_how_soon_it_is_written(reading: Reading, given: dict[str, bool], before
 
 def test_a_failure_of_ours_is_no_defect_of_the_backend() -> None:
     failure: GroveError = Unsupported("no")
-    assert read(view(gang("a", "b"), GATED), Problems(failure), opens=False).defect is None
+    assert read(state(gang("a", "b"), GATED), Problems(failure), opens=False).defect is None

@@ -13,7 +13,7 @@ from grove.backends.base import Backend, Context, Lifecycle, Moment, lifecycle_o
 from grove.backends.kai import KaiBackend
 from grove.backends.koordinator import KoordinatorBackend
 from grove.backends.yunikorn import YuniKornBackend
-from grove.plan.gang.restart import Restart, bound_by_podgroup, kept, restart_of, started_anew
+from grove.plan.gang.restart import Restart, bound_by_podgroup, kept, restart_of, restart_patch
 from grove.testing import make
 
 YUNIKORN, KAI, KOORDINATOR = YuniKornBackend(), KaiBackend(), KoordinatorBackend()
@@ -228,9 +228,9 @@ def test_every_object_that_is_being_deleted_is_named() -> None:
     assert all(name in found.why for name in leaving)
 
 
-def test_a_gang_that_is_started_anew_lists_nobody_and_depends_on_the_version_that_was_seen() -> None:
+def test_a_gang_that_is_restarted_lists_nobody_and_depends_on_the_version_that_was_seen() -> None:
     before = gang("a", "b", restarts=1)
-    patch = started_anew(before)
+    patch = restart_patch(before)
     assert patch.patch == {
         "metadata": {"annotations": {labels.RESTARTS: "2"}},
         "spec": {"podgroups": [{"name": WORKER, "podReferences": [], "minReplicas": 2}]},
@@ -238,9 +238,9 @@ def test_a_gang_that_is_started_anew_lists_nobody_and_depends_on_the_version_tha
     assert patch.resource_version == before.metadata.resource_version
 
 
-def test_constraints_of_podgroups_survive_a_start_anew() -> None:
+def test_constraints_of_podgroups_survive_a_restart() -> None:
     group = make.podgroup(WORKER, 2, required="example.com/rack")
-    patch = started_anew(make.gang("train-0", [group]))
+    patch = restart_patch(make.gang("train-0", [group]))
     assert patch.patch["spec"]["podgroups"] == [group]
 
 
@@ -253,13 +253,13 @@ def given_up(
     return set(kept(pods, members, lifecycle_of(backend, Moment(AB, pods, context, CREATED))))
 
 
-def test_pods_that_the_scheduler_ended_are_kept_until_the_gang_is_started_anew() -> None:
+def test_pods_that_the_scheduler_ended_are_kept_until_the_gang_is_restarted() -> None:
     pods = [ended("a"), ended("b", "Evicted")]
     assert given_up(pods, pods, YUNIKORN) == {"a"}
     assert given_up(pods, pods, YUNIKORN, Context(revision=EARLIER)) == set()
 
 
-def test_nobody_is_kept_where_the_gang_runs_because_it_is_not_started_anew() -> None:
+def test_nobody_is_kept_where_the_gang_runs_because_it_is_not_restarted() -> None:
     pods = [ended("a")]
     assert not given_up(pods, [*pods, pod("b", node="n1")], YUNIKORN)
 

@@ -1,7 +1,7 @@
 """How objects come back whose scheduler lost their pods when they were deleted."""
 
 import pytest
-from tests.plan.gang.views import PRESENT, existing, gang, group_manifest, pod
+from tests.plan.gang.states import PRESENT, existing, gang, group_manifest, pod
 
 from grove.api import kinds, labels
 from grove.backends.base import Lifecycle, Marks, object_name

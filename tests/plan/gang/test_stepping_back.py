@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
-from tests.plan.gang.views import gang, pod, view
+from tests.plan.gang.states import gang, pod, state
 
 from grove.api.pod import Pod
 from grove.plan.gang.state import OtherGang, StepBackTime, Wait
@@ -64,4 +64,4 @@ CASES: dict[str, tuple[StepBackTime, Sequence[Pod], Sequence[OtherGang], Wait | 
 def test_a_preempted_gang(
     time: StepBackTime, pods: Sequence[Pod], others: Sequence[OtherGang], want: Wait | None
 ) -> None:
-    assert step_back(view(gang("a", "b"), pods, step_back=time, others=others)) == want
+    assert step_back(state(gang("a", "b"), pods, step_back=time, others=others)) == want

@@ -128,7 +128,7 @@ class DefaultBackend:
         return list(dict.fromkeys(errors))
 
     def translate(self, gang: PodGang, context: Context) -> Translation:
-        _refuse_foreign_pods(gang)
+        _refuse_other_namespaces(gang)
         generation = self._generation(context)
         shape = shape_of(gang)
         mode = choose(shape, generation, context.config) if generation else Mode.FLAT
@@ -190,7 +190,7 @@ def gang_required(context: Context) -> bool:
     return bool(value == "Required")
 
 
-def _refuse_foreign_pods(gang: PodGang) -> None:
+def _refuse_other_namespaces(gang: PodGang) -> None:
     for podgroup in gang.spec.podgroups:
         for reference in podgroup.pod_references:
             if reference.namespace and reference.namespace != gang.namespace:

@@ -20,7 +20,7 @@ from grove.backends.base import (
     Capability,
     Context,
     Edit,
-    Observed,
+    ObservedResource,
     Precondition,
     Probe,
     Reading,
@@ -93,7 +93,7 @@ class KaiBackend:
     def traits(self, context: Context) -> Traits:
         return Traits(
             probes=_probes() if context.cluster.serves(PODGROUPS) else (),
-            observes=(Observed(QUEUES),),
+            observes=(ObservedResource(QUEUES),),
             editable=frozenset({Edit.MINIMUM, Edit.PRIORITY}),
             config_keys=frozenset({"queue", "stalenessGracePeriod"}),
         )

@@ -22,7 +22,7 @@ from grove.backends.base import (
     Edit,
     Lifecycle,
     Moment,
-    Observed,
+    ObservedResource,
     Precondition,
     Reading,
     Traits,
@@ -77,7 +77,10 @@ class KoordinatorBackend:
 
     def traits(self, context: Context) -> Traits:
         return Traits(
-            observes=(Observed(topology.TOPOLOGIES, name=topology.NAME), Observed(quota.QUOTAS)),
+            observes=(
+                ObservedResource(topology.TOPOLOGIES, name=topology.NAME),
+                ObservedResource(quota.QUOTAS),
+            ),
             editable=frozenset({Edit.MINIMUM}),
             config_keys=CONFIG_KEYS,
         )
@@ -105,8 +108,8 @@ class KoordinatorBackend:
         packing = topology.gather(gang, asked, context, settings)
         members = [each for each in gang.spec.podgroups if each.min_replicas > 0]
         marks = _annotations(gang, members, packing, context)
-        held = not context.released and not was_placed(gang, context)
-        manifests = [_podgroup(gang, each, context, marks, held=held) for each in members]
+        closed = not context.released and not was_placed(gang, context)
+        manifests = [_podgroup(gang, each, context, marks, closed=closed) for each in members]
         return Translation(tuple(manifests), accounted)
 
     def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
@@ -126,7 +129,7 @@ class KoordinatorBackend:
 
     def lifecycle(self, moment: Moment) -> Lifecycle:
         # More than any gang can have: see `recall`.
-        remade = {object_name(each): recall.made_anew(each, SENTINEL) for each in moment.translated}
+        remade = {object_name(each): recall.recreated(each, SENTINEL) for each in moment.translated}
         return replace(recall.recall(moment.objects, moment.pods, POD_GROUP_LABEL), recreated=remade)
 
     def read(
@@ -163,7 +166,7 @@ def _annotations(
 
 
 def _podgroup(
-    gang: PodGang, podgroup: PodGroup, context: Context, annotations: dict[str, str], *, held: bool
+    gang: PodGang, podgroup: PodGroup, context: Context, annotations: dict[str, str], *, closed: bool
 ) -> Manifest:
     resource = settings_of(context.config).podgroups
     metadata = owned_metadata(gang, _podgroup_name(podgroup, gang, context))
@@ -172,7 +175,7 @@ def _podgroup(
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "metadata": metadata,
-        "spec": {"minMember": SENTINEL if held else podgroup.min_replicas},
+        "spec": {"minMember": SENTINEL if closed else podgroup.min_replicas},
     }
 
 

@@ -15,7 +15,7 @@ from grove.backends.base import Lifecycle, Marks
 from grove.meta import Manifest
 
 
-def made_anew(manifest: Manifest, minimum: int) -> Manifest:
+def recreated(manifest: Manifest, minimum: int) -> Manifest:
     """A PodGroup that nobody can satisfy, with the mark that says why."""
     metadata = dict(manifest["metadata"])
     metadata["annotations"] = {**(metadata.get("annotations") or {}), labels.RECREATED: "true"}

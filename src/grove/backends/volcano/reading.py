@@ -73,8 +73,10 @@ def _conditions(objects: Sequence[Manifest]) -> Iterator[tuple[str, str]]:
             (_text(each.get("lastTransitionTime")) for each in true if each.get("type") == "Scheduled"),
             default="",
         )
-        held = [each for each in true if each.get("type") == UNSCHEDULABLE]
-        for each in sorted(held, key=lambda item: _text(item.get("lastTransitionTime")), reverse=True):
+        unschedulable = [each for each in true if each.get("type") == UNSCHEDULABLE]
+        for each in sorted(
+            unschedulable, key=lambda item: _text(item.get("lastTransitionTime")), reverse=True
+        ):
             text = _text(each.get("message")).strip().rstrip(".")
             stale = since and _text(each.get("lastTransitionTime")) <= since
             if text and not stale and _NO_REASON not in text:

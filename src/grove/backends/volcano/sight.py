@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from grove.backends.base import Context, Observed, Precondition
+from grove.backends.base import Context, ObservedResource, Precondition
 from grove.errors import InvalidConfiguration
 from grove.meta import Manifest, Resource, resource
 
@@ -75,13 +75,13 @@ def is_subdomain(name: str) -> bool:
     return len(name) <= _SUBDOMAIN_LIMIT and _SUBDOMAIN.fullmatch(name) is not None
 
 
-def observes(context: Context) -> tuple[Observed, ...]:
+def observes(context: Context) -> tuple[ObservedResource, ...]:
     """What must be watched for the sight below."""
     chosen = settings(context.config)
     return (
-        Observed(QUEUES),
-        Observed(HYPERNODES),
-        Observed(CONFIG_MAPS, chosen.namespace, chosen.config_map),
+        ObservedResource(QUEUES),
+        ObservedResource(HYPERNODES),
+        ObservedResource(CONFIG_MAPS, chosen.namespace, chosen.config_map),
     )
 
 

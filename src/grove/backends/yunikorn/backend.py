@@ -17,7 +17,7 @@ from grove.backends.base import (
     Lifecycle,
     Marks,
     Moment,
-    Observed,
+    ObservedResource,
     Precondition,
     Reading,
     Traits,
@@ -62,7 +62,7 @@ class YuniKornBackend:
     def traits(self, context: Context) -> Traits:
         namespace = str(context.config.get("namespace") or NAMESPACE)
         return Traits(
-            observes=(Observed(CONFIG_MAPS, namespace, CONFIG_MAP),),
+            observes=(ObservedResource(CONFIG_MAPS, namespace, CONFIG_MAP),),
             # What YuniKorn's core says about a request; its other events tell what the pods show anyway.
             events=EventSource("yunikorn", "Informational"),
             config_keys=frozenset({"queue", "placeholderTimeoutSeconds", "namespace"}),
@@ -102,11 +102,11 @@ class YuniKornBackend:
         gang, context = moment.gang, moment.context
         gated = [pod for pod in moment.pods if pod.spec.scheduling_gates]
         marks = {pod.name: renewed_marks(pod, gang, context, moment.now) for pod in gated}
-        held, sought = reading.places(gang, moment.pods, context)
+        reserved, sought = reading.places(gang, moment.pods, context)
         return Lifecycle(
             starts_once=True,
             keep=frozenset(pod.name for pod in moment.pods if reading.given_up(pod, gang, context)),
-            reserved=held,
+            reserved=reserved,
             sought=sought,
             on_opening={name: each for name, each in marks.items() if each != Marks()},
         )

@@ -40,12 +40,12 @@ def read(gang: PodGang, pods: Sequence[Pod], context: Context) -> Reading:
     if decided is not None:
         return decided
     present = _placeholders(gang, pods, context)
-    held, cause = _reserved(gang, present, context), main_cause((*present, *seen.pending), context)
+    reserved, cause = _reserved(gang, present, context), main_cause((*present, *seen.pending), context)
     if cause is None:
-        return _silent(seen, present, held)
+        return _silent(seen, present, reserved)
     number = restarts(gang)
     again = f"restarts of the gang so far: {number}" if number else ""
-    parts = filter(None, (seen.sentence, held, cause.text, again))
+    parts = filter(None, (seen.sentence, reserved, cause.text, again))
     return Reading(Verdict.UNSCHEDULABLE, cause.reason, "; ".join(parts) + ".")
 
 
@@ -66,8 +66,8 @@ def places(gang: PodGang, pods: Sequence[Pod], context: Context) -> tuple[int, i
     It makes all placeholders of an application when that starts, and no others later.
     """
     active = [pod for pod in _placeholders(gang, pods, context) if pod.active]
-    held = sum(1 for pod in active if pod.bound)
-    return held, len(active) - held
+    reserved = sum(1 for pod in active if pod.bound)
+    return reserved, len(active) - reserved
 
 
 def _placeholders(gang: PodGang, pods: Sequence[Pod], context: Context) -> list[Pod]:
@@ -87,15 +87,15 @@ def _given_up(seen: Progress, pod: Pod) -> Reading:
     )
 
 
-def _silent(seen: Progress, placeholders: Sequence[Pod], held: str) -> Reading:
+def _silent(seen: Progress, placeholders: Sequence[Pod], reserved: str) -> Reading:
     """YuniKorn has said nothing of what waits."""
     if not placeholders:
         return seen.waiting()
     open_ = next((pod for pod in placeholders if not pod.bound and pod.active), None)
     if open_ is None:
-        return Reading(Verdict.WAITING, "WaitingForScheduler", f"{seen.sentence}; {held}.")
+        return Reading(Verdict.WAITING, "WaitingForScheduler", f"{seen.sentence}; {reserved}.")
     why = f"if that stays, the queue has no share left for them: see the events of pod {open_.name}"
-    return Reading(Verdict.WAITING, QUEUED, f"{seen.sentence}; {held}; {why}.")
+    return Reading(Verdict.WAITING, QUEUED, f"{seen.sentence}; {reserved}; {why}.")
 
 
 def _reserved(gang: PodGang, placeholders: Sequence[Pod], context: Context) -> str:
@@ -109,5 +109,5 @@ def _reserved(gang: PodGang, placeholders: Sequence[Pod], context: Context) -> s
         if missing > 0 and any(pod.annotations.get(TASK_GROUP) == podgroup.name for pod in placeholders):
             asked = ", ".join(f"{key} {value}" for key, value in requests_of(podgroup, gang, context).items())
             lacking.append(f"{podgroup.name} lacks {missing}" + (f", each with {asked}" if asked else ""))
-    held = f"YuniKorn holds {bound.total()} of {gang.minimum} places"
-    return f"{held}, {'; '.join(lacking)}" if lacking else held
+    reserved = f"YuniKorn holds {bound.total()} of {gang.minimum} places"
+    return f"{reserved}, {'; '.join(lacking)}" if lacking else reserved

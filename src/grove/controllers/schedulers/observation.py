@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from grove.backends.base import Observed
+from grove.backends.base import ObservedResource
 from grove.controllers.schedulers.watches import Watches
 from grove.meta import Manifest, Resource, UntypedObject
 from grove.runtime.clock import Clock
@@ -35,8 +35,8 @@ class Observation:
         self._client = client
         self._clock = clock
         self._rng = rng
-        self._watches: Watches[Observed, UntypedObject] = Watches("observing", self._informer)
-        self._wanted: dict[str, tuple[Observed, ...]] = {}
+        self._watches: Watches[ObservedResource, UntypedObject] = Watches("observing", self._informer)
+        self._wanted: dict[str, tuple[ObservedResource, ...]] = {}
         self._sights: dict[str, Sight] = {}
         self._known: dict[str, object] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -46,7 +46,7 @@ class Observation:
         """Who says what a backend makes of what it sees."""
         self._conclude = conclude
 
-    def want(self, wanted: Mapping[str, Sequence[Observed]]) -> None:
+    def want(self, wanted: Mapping[str, Sequence[ObservedResource]]) -> None:
         """From now on these are watched, by the names of the backends that want them, and no others."""
         self._wanted = {name: tuple(each) for name, each in wanted.items() if each}
         self._sights.clear()
@@ -79,7 +79,7 @@ class Observation:
                 seen[each.resource] = seen.get(each.resource, ()) + found
         return seen
 
-    def _informer(self, each: Observed) -> Informer[UntypedObject]:
+    def _informer(self, each: ObservedResource) -> Informer[UntypedObject]:
         informer: Informer[UntypedObject] = Informer(
             self._client,
             each.resource,
@@ -93,7 +93,7 @@ class Observation:
         informer.on_progress(lambda _: self._stir(each))
         return informer
 
-    def _stir(self, each: Observed) -> None:
+    def _stir(self, each: ObservedResource) -> None:
         for backend, wanted in self._wanted.items():
             if each in wanted:
                 self._sights.pop(backend, None)

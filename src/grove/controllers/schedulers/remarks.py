@@ -20,7 +20,7 @@ from grove.runtime.cache import Cache
 from grove.runtime.clock import Clock
 from grove.runtime.informer import Informer
 from grove.runtime.ports import Reader
-from grove.runtime.store import revision_of
+from grove.runtime.store import version_number
 
 #: Of so many pods that are not in the cache the remarks are kept: an event may be faster than its pod.
 MOST_UNKNOWN: Final = 1000
@@ -116,7 +116,10 @@ class Remarks:
         if new is None or not new.message:
             return
         about = new.involved_object
-        age = (new.event_time or new.metadata.creation_timestamp, revision_of(new.metadata.resource_version))
+        age = (
+            new.event_time or new.metadata.creation_timestamp,
+            version_number(new.metadata.resource_version),
+        )
         kept = _Kept(Remark(new.message, repeated=new.series is not None), age)
         pod = self._cache.store(Pod).get(Key(about.namespace, about.name))
         if pod is None or pod.uid != about.uid:

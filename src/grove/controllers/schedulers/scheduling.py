@@ -19,7 +19,7 @@ from grove.backends.base import (
     Cluster,
     Context,
     EventSource,
-    Observed,
+    ObservedResource,
     Probe,
     Remark,
     TopologyAware,
@@ -338,7 +338,7 @@ class Scheduling:
         self._former = {each for each in self._former if self._served(each) and str(each) not in used}
         return self._former
 
-    def observed_by(self, backend: Backend) -> list[Observed]:
+    def observed_by(self, backend: Backend) -> list[ObservedResource]:
         """The objects of others that a backend depends on and that the cluster serves."""
         return [each for each in self.traits(backend).observes if self._served(each.resource)]
 

@@ -31,9 +31,9 @@ class EventExpiry:
         """Follows the store from now on; events that are already there live as long as new ones."""
         self._running = True
         self._store.listeners.append(self._changed)
-        self.look_anew()
+        self.look_again()
 
-    def look_anew(self) -> None:
+    def look_again(self) -> None:
         """Begins again with the events that are there, because the state was replaced."""
         if self._running:
             self._deadlines.clear()

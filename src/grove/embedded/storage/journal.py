@@ -2,7 +2,7 @@
 
 Every change is appended to a write-ahead file before the store shows it to anybody, so that what was
 acknowledged survives the death of the process; only `durable` also waits for the disk, for the death of the
-machine. Many changes at a time go on to an SQLite file, and the write-ahead file begins anew. A change that
+machine. Many changes at a time go on to an SQLite file, and the write-ahead file starts over. A change that
 cannot be written is refused and leaves no trace. Kept are the objects, not the history: after a restart every
 watch must list again. One process at a time may use a directory.
 """

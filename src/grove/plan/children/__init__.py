@@ -4,13 +4,13 @@
 """
 
 from grove.plan.children.engine import Plan, Settled
-from grove.plan.children.observed import Observed, sort_children
 from grove.plan.children.pending import edit_pending, waiting_edits
 from grove.plan.children.registry import KINDS, plan_children
+from grove.plan.children.state import CliqueSetState, sort_children
 
 __all__ = [
     "KINDS",
-    "Observed",
+    "CliqueSetState",
     "Plan",
     "Settled",
     "edit_pending",

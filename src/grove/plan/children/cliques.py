@@ -10,8 +10,8 @@ from grove.api.cliqueset import PodCliqueSet, PodCliqueTemplate
 from grove.meta import Manifest, Object
 from grove.plan.changes import replacing
 from grove.plan.children.gangs import edited_gang, waits
-from grove.plan.children.observed import Observed
-from grove.plan.children.rows import Child
+from grove.plan.children.rows import ChildRow
+from grove.plan.children.state import CliqueSetState
 from grove.plan.edits import MINIMUM
 from grove.plan.hashing import template_hash
 from grove.plan.mirroring import record
@@ -25,7 +25,7 @@ class Cliques:
     removal: Final = 1
     selector: Final = ""
 
-    def __init__(self, seen: Observed) -> None:
+    def __init__(self, seen: CliqueSetState) -> None:
         self._seen = seen
 
     def depends_on(self) -> object:
@@ -35,11 +35,11 @@ class Cliques:
         # What a gang that is placed cannot be told decides about the minimum of its cliques.
         return self._seen.placed.get(child.labels.get(labels.POD_GANG, ""))
 
-    def rows(self, replica: int) -> Iterator[Child]:
+    def rows(self, replica: int) -> Iterator[ChildRow]:
         for role in self._seen.built_from(replica).roles.values():
             yield self.row(replica, role)
 
-    def find(self, name: str) -> Child | None:
+    def find(self, name: str) -> ChildRow | None:
         replica = self._seen.replica_in(name)
         if replica is None:
             return None
@@ -47,12 +47,12 @@ class Cliques:
         role = self._seen.built_from(replica).roles.get(name.removeprefix(prefix))
         return self.row(replica, role) if role is not None and name.startswith(prefix) else None
 
-    def row(self, replica: int, role: PodCliqueTemplate) -> Child:
+    def row(self, replica: int, role: PodCliqueTemplate) -> ChildRow:
         """The clique of one role in one replica, which belongs to the replica's base gang."""
         name = names.clique(self._seen.cliqueset.name, replica, role.name)
         return self._seen.row(self.resource, name, replica, partial(self._build, role), _mend)
 
-    def _build(self, role: PodCliqueTemplate, row: Child) -> Manifest:
+    def _build(self, role: PodCliqueTemplate, row: ChildRow) -> Manifest:
         seen = self._seen
         return desired_clique(
             row,
@@ -64,7 +64,7 @@ class Cliques:
         )
 
 
-def _minimum(seen: Observed, row: Child, role: PodCliqueTemplate) -> int:
+def _minimum(seen: CliqueSetState, row: ChildRow, role: PodCliqueTemplate) -> int:
     """How many pods of a role a gang needs; for a role that is scaled to zero, once it is scaled up."""
     name = names.base_gang(seen.cliqueset.name, row.replica)
     wanted = seen.decided.get(role.name, role.spec.minimum)
@@ -94,7 +94,7 @@ def _scaled_by_template(desired: Manifest, clique: PodClique) -> bool:
 
 
 def desired_clique(
-    row: Child,
+    row: ChildRow,
     role: PodCliqueTemplate,
     *,
     cliqueset: PodCliqueSet,

@@ -15,7 +15,7 @@ import msgspec
 
 from grove.meta import Manifest, Object, Resource
 from grove.plan.changes import Create, Delete, Patch, difference, without_absent
-from grove.plan.children.rows import Child, Source
+from grove.plan.children.rows import ChildRow, Source
 from grove.plan.mirroring import outdated
 from grove.plan.slices import LOOKUP, OBJECT, Pace, Stream, Work
 
@@ -195,7 +195,7 @@ def _unchanged(old: Object, new: Object) -> bool:
     )
 
 
-def _difference(row: Child, living: Object) -> Manifest:
+def _difference(row: ChildRow, living: Object) -> Manifest:
     """The patch of the owned fields in which a living child differs from its row."""
     desired = row.mend(row.manifest(), living)
     metadata = {key: desired["metadata"].get(key) or {} for key in ("labels", "annotations")}

@@ -13,9 +13,9 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.topology import ClusterTopologyBinding, TopologyConstraint
 from grove.meta import Manifest, Object
-from grove.plan.children.observed import Observed
-from grove.plan.children.rows import Child, TemplateRevision
-from grove.plan.edits import differing_fields, held_edits, is_as_placed
+from grove.plan.children.rows import ChildRow, TemplateRevision
+from grove.plan.children.state import CliqueSetState
+from grove.plan.edits import defer_edits, differing_fields, is_as_placed
 from grove.plan.mirroring import record
 
 #: Metadata of a set that means something to one client only and is not mirrored onto its gangs.
@@ -31,7 +31,7 @@ class Gangs:
     removal: Final = 0
     selector: Final = ""
 
-    def __init__(self, seen: Observed) -> None:
+    def __init__(self, seen: CliqueSetState) -> None:
         self._seen = seen
 
     def depends_on(self) -> object:
@@ -44,23 +44,23 @@ class Gangs:
         )
 
     def child_depends_on(self, child: Object) -> object:
-        return self._seen.held.get(child.name), self._seen.placed.get(child.name)
+        return self._seen.staying.get(child.name), self._seen.placed.get(child.name)
 
-    def rows(self, replica: int) -> Iterator[Child]:
+    def rows(self, replica: int) -> Iterator[ChildRow]:
         yield self.row(replica)
 
-    def find(self, name: str) -> Child | None:
+    def find(self, name: str) -> ChildRow | None:
         replica = self._seen.replica_in(name)
         if replica is None or name != names.base_gang(self._seen.cliqueset.name, replica):
             return None
         return self.row(replica)
 
-    def row(self, replica: int) -> Child:
+    def row(self, replica: int) -> ChildRow:
         """The base gang of one replica."""
         name = names.base_gang(self._seen.cliqueset.name, replica)
         return self._seen.row(self.resource, name, replica, self._build, _mend)
 
-    def _build(self, row: Child) -> Manifest:
+    def _build(self, row: ChildRow) -> Manifest:
         """The gang of a replica; of one that is placed, what its scheduler cannot be told stays as it is."""
         seen, gang = self._seen, self._seen.gangs.get(row.name)
         desired = edited_gang(seen, row.replica)
@@ -69,7 +69,7 @@ class Gangs:
         if gang is not None and waits(seen, desired, gang):
             fields = differing_fields(desired, gang, seen.placed[row.name])
             annotations[labels.EDIT_PENDING] = ", ".join(fields)
-            held_edits(desired, gang, seen.placed[row.name])
+            defer_edits(desired, gang, seen.placed[row.name])
         if gang is not None and row.name in seen.placed:
             # It says from which templates the pods on nodes were made.
             annotations[labels.GENERATION_HASH] = gang.annotations.get(labels.GENERATION_HASH)
@@ -89,10 +89,10 @@ def _mend(desired: Manifest, living: Object) -> Manifest:
     return desired
 
 
-def edited_gang(seen: Observed, replica: int) -> Manifest:
+def edited_gang(seen: CliqueSetState, replica: int) -> Manifest:
     """The gang as the set asks for it now."""
     cliqueset, name = seen.cliqueset, names.base_gang(seen.cliqueset.name, replica)
-    backend, revision = seen.held.get(name, seen.backend), seen.built_from(replica)
+    backend, revision = seen.staying.get(name, seen.backend), seen.built_from(replica)
     minima = dict(seen.decided)
     for role in revision.roles:
         clique = seen.cliques.get(names.clique(cliqueset.name, replica, role))
@@ -109,7 +109,7 @@ def edited_gang(seen: Observed, replica: int) -> Manifest:
     )
 
 
-def waits(seen: Observed, desired: Manifest, gang: PodGang) -> bool:
+def waits(seen: CliqueSetState, desired: Manifest, gang: PodGang) -> bool:
     """Whether the set was edited since the gang was placed, and the scheduler cannot be told."""
     editable = seen.placed.get(gang.name)
     if editable is None or not differing_fields(desired, gang, editable):

@@ -3,11 +3,11 @@
 from grove.api import conditions
 from grove.meta import Condition
 from grove.plan.children.gangs import Gangs, edited_gang, waits
-from grove.plan.children.observed import Observed
+from grove.plan.children.state import CliqueSetState
 from grove.plan.edits import differing_fields, has_shape, pending_sentence, shape_of
 
 
-def waiting_edits(seen: Observed) -> dict[str, list[str]]:
+def waiting_edits(seen: CliqueSetState) -> dict[str, list[str]]:
     """The edited fields that wait, by gang, because pods of the gang are on nodes."""
     found: dict[str, list[str]] = {}
     shape = shape_of(edited_gang(seen, 0)) if seen.placed else ()
@@ -22,7 +22,7 @@ def waiting_edits(seen: Observed) -> dict[str, list[str]]:
     return found
 
 
-def edit_pending(seen: Observed) -> Condition | None:
+def edit_pending(seen: CliqueSetState) -> Condition | None:
     """What was edited and waits until gangs are placed again, as a condition of the set."""
     waiting = waiting_edits(seen)
     if not waiting:

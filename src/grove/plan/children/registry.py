@@ -7,9 +7,9 @@ from grove.meta import Object, Resource
 from grove.plan.children.cliques import Cliques
 from grove.plan.children.engine import Plan, Settled, Tree
 from grove.plan.children.gangs import Gangs
-from grove.plan.children.observed import Observed
 from grove.plan.children.rows import Source
 from grove.plan.children.services import Services
+from grove.plan.children.state import CliqueSetState
 
 
 class Kind(Protocol):
@@ -29,14 +29,14 @@ class Kind(Protocol):
         """The label selector by which it is watched; empty where all objects of the kind are read."""
         ...
 
-    def __call__(self, seen: Observed, /) -> Source: ...
+    def __call__(self, seen: CliqueSetState, /) -> Source: ...
 
 
 #: In the order in which the children of a replica are created; owners come before what they own.
 KINDS: Final[tuple[Kind, ...]] = (Services, Gangs, Cliques)
 
 
-def plan_children(seen: Observed, settled: Settled, kinds: Sequence[Kind] = KINDS) -> Plan:
+def plan_children(seen: CliqueSetState, settled: Settled, kinds: Sequence[Kind] = KINDS) -> Plan:
     """What to create, repair and remove so that the set has exactly its children."""
     sources = [kind(seen) for kind in kinds]
     return Plan(

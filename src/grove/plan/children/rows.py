@@ -38,7 +38,7 @@ class Owner(NamedTuple):
         return owner_reference(self.item, self.resource.gvk)
 
 
-class Child(NamedTuple):
+class ChildRow(NamedTuple):
     """One child that should exist."""
 
     resource: Resource
@@ -49,7 +49,7 @@ class Child(NamedTuple):
     #: What it is built from.
     revision: TemplateRevision
     #: The manifest, without its owner.
-    build: "Callable[[Child], Manifest]"
+    build: "Callable[[ChildRow], Manifest]"
     #: The manifest that a living child is held against: without what others decide about it.
     mend: Callable[[Manifest, Object], Manifest]
 
@@ -76,10 +76,10 @@ class Source(Protocol):
     def child_depends_on(self, child: Object) -> object:
         """What the row of one child depends on besides; when it changes, only this child is compared."""
 
-    def rows(self, replica: int) -> Iterator[Child]:
+    def rows(self, replica: int) -> Iterator[ChildRow]:
         """The children of one replica, in the order in which they are created."""
 
-    def find(self, name: str) -> Child | None:
+    def find(self, name: str) -> ChildRow | None:
         """The row of the child with this name; None if the set should have no such child."""
 
 

@@ -7,8 +7,8 @@ from grove.api import kinds, labels, names
 from grove.api.cliqueset import PodCliqueSet, PodCliqueSetTemplate
 from grove.api.service import Service
 from grove.meta import Manifest, Object
-from grove.plan.children.observed import Observed
-from grove.plan.children.rows import Child, all_ours
+from grove.plan.children.rows import ChildRow, all_ours
+from grove.plan.children.state import CliqueSetState
 
 
 class Services:
@@ -20,7 +20,7 @@ class Services:
     #: A cluster has many services.
     selector: Final = labels.OURS
 
-    def __init__(self, seen: Observed) -> None:
+    def __init__(self, seen: CliqueSetState) -> None:
         self._seen = seen
 
     def depends_on(self) -> object:
@@ -29,21 +29,21 @@ class Services:
     def child_depends_on(self, child: Object) -> object:
         return None
 
-    def rows(self, replica: int) -> Iterator[Child]:
+    def rows(self, replica: int) -> Iterator[ChildRow]:
         yield self.row(replica)
 
-    def find(self, name: str) -> Child | None:
+    def find(self, name: str) -> ChildRow | None:
         replica = self._seen.replica_in(name)
         if replica is None or name != names.service(self._seen.cliqueset.name, replica):
             return None
         return self.row(replica)
 
-    def row(self, replica: int) -> Child:
+    def row(self, replica: int) -> ChildRow:
         """The service of one replica."""
         name = names.service(self._seen.cliqueset.name, replica)
         return self._seen.row(self.resource, name, replica, self._build, all_ours)
 
-    def _build(self, row: Child) -> Manifest:
+    def _build(self, row: ChildRow) -> Manifest:
         return desired_service(self._seen.cliqueset, row.replica, row.revision.template)
 
 

@@ -33,15 +33,15 @@ class ObjectsPlan:
         return any(isinstance(change, Apply) for change in self.changes)
 
 
-def plan_objects(view: GangState) -> ObjectsPlan:
+def plan_objects(state: GangState) -> ObjectsPlan:
     """The changes that put the scheduler's objects in place."""
-    if view.backend is None or view.translated.failure is not None:
-        return ObjectsPlan(failure=view.translated.failure)
-    plan, lifecycle = _Objects(view), view.translated.lifecycle
+    if state.backend is None or state.translated.failure is not None:
+        return ObjectsPlan(failure=state.translated.failure)
+    plan, lifecycle = _Objects(state), state.translated.lifecycle
     # A gang that the cache shows as it was before has told it by the gates that are open.
-    opened = any(pod.active and not pod.spec.scheduling_gates for pod in view.members)
-    initialized = is_initialized(view.gang) or opened
-    for wanted in view.wanted_objects:
+    opened = any(pod.active and not pod.spec.scheduling_gates for pod in state.members)
+    initialized = is_initialized(state.gang) or opened
+    for wanted in state.wanted_objects:
         manifest = resync.present_form(wanted.manifest, wanted.existing, lifecycle, initialized=initialized)
         plan.want(wanted, manifest, initialized=initialized)
     plan.remove_others()
@@ -50,23 +50,23 @@ def plan_objects(view: GangState) -> ObjectsPlan:
     )
 
 
-def in_place(view: GangState, plan: ObjectsPlan) -> bool:
+def in_place(state: GangState, plan: ObjectsPlan) -> bool:
     """Whether every translated object exists and is the gang's, once the plan is carried out.
 
     One that is being deleted, or goes with an earlier gang, does as long as pods of the gang are on nodes: it
     lasts as long as they do, and their replacements belong to it too.
     """
     deleted = {(change.resource, change.key) for change in plan.changes if isinstance(change, Delete)}
-    for wanted in view.wanted_objects:
+    for wanted in state.wanted_objects:
         item = wanted.existing
-        if item is None and view.duties.objects:
+        if item is None and state.duties.objects:
             # Created before any gate opens: a stage that fails stops those after it.
             continue
         if item is None or (wanted.resource, item.key) in deleted:
             return False
-        ours = repair.is_ours(item, view.gang)
+        ours = repair.is_ours(item, state.gang)
         stays = ours and not item.terminating
-        if not stays and not (view.running and (ours or repair.of_an_earlier(item, view.gang))):
+        if not stays and not (state.running and (ours or repair.of_an_earlier(item, state.gang))):
             return False
     return True
 
@@ -77,8 +77,8 @@ _CHANGEABLE: Final = FixedFields(())
 class _Objects:
     """Collects what the objects of one gang need."""
 
-    def __init__(self, view: GangState) -> None:
-        self._view = view
+    def __init__(self, state: GangState) -> None:
+        self._state = state
         self._wanted: set[tuple[str, str]] = set()
         self.changes: list[Change] = []
         self.repairs: list[str] = []
@@ -88,11 +88,11 @@ class _Objects:
         """One translated object as it must be now, and what exists under its name."""
         resource, name, there = wanted.resource, str(manifest["metadata"]["name"]), wanted.existing
         self._wanted.add((resource.kind, name))
-        gang = self._view.gang
+        gang = self._state.gang
         if there is not None and (there.terminating or repair.of_an_earlier(there, gang)):
             self.leaving.append(f"{resource.kind} {name}")
             return
-        if there is not None and not self._view.running and repair.is_remade(there, gang):
+        if there is not None and not self._state.running and repair.is_remade(there, gang):
             # A scheduler may have forgotten with the first one which pods belong to it.
             self.leaving.append(f"{resource.kind} {name}")
             return
@@ -103,7 +103,7 @@ class _Objects:
             # Refused with a sentence by whoever carries it out, unless it is gone by then.
             self.changes.append(Apply(resource, manifest))
             return
-        fixed = self._view.translated.lifecycle.fixed.get(object_name(manifest), _CHANGEABLE)
+        fixed = self._state.translated.lifecycle.fixed.get(object_name(manifest), _CHANGEABLE)
         if there is not None and repair.cannot_change(fixed, differing):
             if not fixed.replaceable:
                 # Pods of the gang are on nodes and belong to it; the next start gets an object of its own.
@@ -120,14 +120,14 @@ class _Objects:
 
     def remove_others(self) -> None:
         """Objects of earlier starts go when no pod of them is left."""
-        if any(_of_another_start(self._view)):
+        if any(_of_another_start(self._state)):
             return
-        for owned in self._view.owned:
+        for owned in self._state.owned:
             item = owned.item
             if (item.kind, item.name) not in self._wanted and not item.terminating:
                 self.changes.append(Delete(owned.resource, item.key, item.uid))
 
 
-def _of_another_start(view: GangState) -> Iterator[bool]:
-    for pod in view.members:
-        yield bool(revision_of(pod)) and revision_of(pod) != view.context.revision
+def _of_another_start(state: GangState) -> Iterator[bool]:
+    for pod in state.members:
+        yield bool(revision_of(pod)) and revision_of(pod) != state.context.revision

@@ -12,20 +12,20 @@ from grove.plan.gang.objects import ObjectsPlan, in_place
 from grove.plan.gang.state import GangState
 
 
-def plan_gates(view: GangState, gang: PodGang, objects: ObjectsPlan) -> Iterator[JsonPatch]:
+def plan_gates(state: GangState, gang: PodGang, objects: ObjectsPlan) -> Iterator[JsonPatch]:
     """The changes that open the gates that may open now; `gang` is the gang as this look leaves it."""
-    if view.backend is None:
+    if state.backend is None:
         return
-    gate = view.backend.scheduling_gate
-    if not any(gates_of(pod, gate) for pod in view.members):
+    gate = state.backend.scheduling_gate
+    if not any(gates_of(pod, gate) for pod in state.members):
         return
-    state = Opening(
+    standing = Opening(
         gate,
-        view.context.revision,
-        in_place=in_place(view, objects),
-        placed=progress(gang, view.members).complete,
+        state.context.revision,
+        in_place=in_place(state, objects),
+        placed=progress(gang, state.members).complete,
     )
-    for pod in releasable(gang, view.members, state):
-        marks = view.translated.lifecycle.on_opening.get(pod.name, Marks())
+    for pod in releasable(gang, state.members, standing):
+        marks = state.translated.lifecycle.on_opening.get(pod.name, Marks())
         operations = opening(pod, gate, labels=marks.labels, annotations=marks.annotations)
         yield JsonPatch(kinds.PODS, pod.key, operations, uid=pod.uid)

@@ -15,8 +15,8 @@ from grove.api.pod import Pod
 from grove.api.revision import effective_revision
 from grove.backends.base import Backend, Capability, Context, Fidelity, Moment, lifecycle_of
 from grove.backends.shape import Progress, progress, was_placed
-from grove.plan.gang.foreign import is_foreign
 from grove.plan.gang.restart import says_placed
+from grove.plan.gang.standalone import is_standalone
 from grove.plan.gang.state import GangState, OtherGang, PartialMemory, Wait, highest_priority
 from grove.words import counted
 
@@ -38,66 +38,66 @@ class PartialPlan:
     why: str = ""
 
 
-def plan_partial(view: GangState) -> PartialPlan:
+def plan_partial(state: GangState) -> PartialPlan:
     """Whether the gang may go on holding what it holds; with when to look again."""
-    backend = view.backend
-    if is_foreign(view.gang) or backend is None or was_placed(view.gang, view.context):
+    backend = state.backend
+    if is_standalone(state.gang) or backend is None or was_placed(state.gang, state.context):
         return PartialPlan()
-    found = progress(view.gang, view.members)
-    if (completed := _completed(view, found)) is not None:
+    found = progress(state.gang, state.members)
+    if (completed := _completed(state, found)) is not None:
         return completed
-    living = [pod for pod in view.members if pod.active]
+    living = [pod for pod in state.members if pod.active]
     bound = [pod for pod in living if pod.bound]
     guaranteed = not any(
         loss.property == Capability.GANG and loss.fidelity is not Fidelity.ENFORCED
-        for loss in view.translated.translation.losses
+        for loss in state.translated.translation.losses
     )
     if bound and not found.complete and guaranteed:
         why = f"{found.sentence}, and nothing changed for {PARTIAL_SECONDS:g} seconds"
-        memory, left = _unchanged(view, (len(bound), view.context.revision), PARTIAL_SECONDS)
+        memory, left = _unchanged(state, (len(bound), state.context.revision), PARTIAL_SECONDS)
         return _decided(memory, left, bound, why)
-    held = view.translated.lifecycle.reserved
-    if bound or held is None:
-        return PartialPlan(_moving(view))
-    return _reserved(view, backend, held, living)
+    reserved = state.translated.lifecycle.reserved
+    if bound or reserved is None:
+        return PartialPlan(_moving(state))
+    return _reserved(state, backend, reserved, living)
 
 
-def _completed(view: GangState, found: Progress) -> PartialPlan | None:
+def _completed(state: GangState, found: Progress) -> PartialPlan | None:
     """What a gang gives up that ran to its end and of which a pod is to run again.
 
     Schedulers do not count pods that succeeded: the one that takes the place of a deleted one would wait for
     its gang for ever. So the gang runs again as a whole.
     """
-    done = [pod for pod in view.members if pod.succeeded]
-    again = any(pod.active for pod in view.members)
-    if not done or not again or view.running or found.complete or not says_placed(view.gang):
+    done = [pod for pod in state.members if pod.succeeded]
+    again = any(pod.active for pod in state.members)
+    if not done or not again or state.running or found.complete or not says_placed(state.gang):
         return None
     pods = counted(len(done), "other pod of the gang has", "other pods of the gang have")
     return PartialPlan(give_up=tuple(done), why=f"a pod is to run again that had completed, and {pods}")
 
 
-def _reserved(view: GangState, backend: Backend, held: int, living: Sequence[Pod]) -> PartialPlan:
-    """The same for a gang of which no pod is on a node yet, but for which places are held or looked for."""
-    gang, revision = view.gang, view.context.revision
-    known = held + view.translated.lifecycle.sought
-    if held:
-        view = replace(view, partial=replace(view.partial, reserved_for=revision))
-    if not known and view.partial.reserved_for != revision:
-        return PartialPlan(_moving(view))
-    if held >= gang.minimum or (not held and known >= gang.minimum):
-        return PartialPlan(_moving(view))
-    memory, left = _unchanged(view, (held, known, revision), RESERVED_SECONDS)
+def _reserved(state: GangState, backend: Backend, reserved: int, living: Sequence[Pod]) -> PartialPlan:
+    """The same for a gang of which no pod is on a node yet, while places are reserved or looked for."""
+    gang, revision = state.gang, state.context.revision
+    known = reserved + state.translated.lifecycle.sought
+    if reserved:
+        state = replace(state, partial=replace(state.partial, reserved_for=revision))
+    if not known and state.partial.reserved_for != revision:
+        return PartialPlan(_moving(state))
+    if reserved >= gang.minimum or (not reserved and known >= gang.minimum):
+        return PartialPlan(_moving(state))
+    memory, left = _unchanged(state, (reserved, known, revision), RESERVED_SECONDS)
     if known < gang.minimum:
         places = f"of the {gang.minimum} places that the scheduler made for it"
         gone = counted(gang.minimum - known, f"{places} is gone", f"{places} are gone")
         return _decided(memory, left, living, gone)
     if left > 0:
         return _decided(memory, left, living)
-    senior = _senior(view, backend)
+    senior = _senior(state, backend)
     if senior is None:
         return _decided(memory, RESERVED_SECONDS, living)
     return _decided(
-        memory, left, living, f"the scheduler holds {held} of {gang.minimum} places for it {senior}"
+        memory, left, living, f"the scheduler holds {reserved} of {gang.minimum} places for it {senior}"
     )
 
 
@@ -107,27 +107,27 @@ def _decided(memory: PartialMemory, left: float, pods: Sequence[Pod], why: str =
     return PartialPlan(give_up=tuple(pods), why=why)
 
 
-def _moving(view: GangState) -> PartialMemory:
+def _moving(state: GangState) -> PartialMemory:
     """A gang that stands still no longer; that places were held for it is still known."""
-    return PartialMemory(reserved_for=view.partial.reserved_for)
+    return PartialMemory(reserved_for=state.partial.reserved_for)
 
 
-def _unchanged(view: GangState, holding: Hashable, seconds: float) -> tuple[PartialMemory, float]:
+def _unchanged(state: GangState, holding: Hashable, seconds: float) -> tuple[PartialMemory, float]:
     """What to remember, and for how many seconds more the gang may stay as it is."""
-    before, now = view.partial, view.monotonic
+    before, now = state.partial, state.monotonic
     since = before.since if before.holding == holding else now
     left = since + seconds - now
     # What the inaccuracy of floats leaves is no wait.
     return PartialMemory(holding, since, before.reserved_for), left if left > 0.001 else 0.0
 
 
-def _senior(view: GangState, backend: Backend) -> str | None:
+def _senior(state: GangState, backend: Backend) -> str | None:
     """Which older or more urgent gang goes first, because it has a part of what it needs; None for none."""
-    ours = _rank(view.gang, view.members)
-    for other in view.others:
+    ours = _rank(state.gang, state.members)
+    for other in state.others:
         if _rank(other.gang, other.pods) >= ours:
             continue
-        if _holds_a_part(other, backend, view):
+        if _holds_a_part(other, backend, state):
             return f"and also some for gang {other.gang.key}, which has precedence"
         if (sentence := _lacks_pods(other)) is not None:
             return f"while a pod of gang {other.gang.key}, which has precedence, waits: {sentence}"
@@ -144,16 +144,16 @@ def _lacks_pods(other: OtherGang) -> str | None:
     return found.sentence if found.placed and waits else None
 
 
-def _holds_a_part(other: OtherGang, backend: Backend, view: GangState) -> bool:
-    context = view.context
+def _holds_a_part(other: OtherGang, backend: Backend, state: GangState) -> bool:
+    context = state.context
     theirs = Context(
         context.cluster,
         context.config,
         observed=context.observed,
         revision=effective_revision(other.gang, other.pods),
     )
-    held = lifecycle_of(backend, Moment(other.gang, other.pods, theirs, view.now)).reserved
-    return 0 < (held or 0) < other.gang.minimum
+    reserved = lifecycle_of(backend, Moment(other.gang, other.pods, theirs, state.now)).reserved
+    return 0 < (reserved or 0) < other.gang.minimum
 
 
 def _rank(gang: PodGang, pods: Sequence[Pod]) -> tuple[int, str, str]:

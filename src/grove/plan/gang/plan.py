@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from grove.api import kinds
 from grove.errors import GroveError
 from grove.plan.changes import Change, Delete, JsonPatch, Patch
-from grove.plan.gang.foreign import adoption_patch
 from grove.plan.gang.objects import ObjectsPlan, plan_objects
 from grove.plan.gang.opening import plan_gates
 from grove.plan.gang.partial import PartialPlan, plan_partial
 from grove.plan.gang.references import Listing, plan_listing
-from grove.plan.gang.restart import Restart, restart_of, started_anew
+from grove.plan.gang.restart import Restart, restart_of, restart_patch
+from grove.plan.gang.standalone import adoption_patch
 from grove.plan.gang.state import GangState, Wait
 from grove.plan.gang.stepping_back import step_back
 from grove.plan.gang.translation import backend_failure
@@ -62,53 +62,53 @@ class GangPlan:
         return [wait for wait in waits if wait is not None]
 
 
-def plan_gang(view: GangState) -> GangPlan:
-    """Decide what happens to a gang, from its view alone."""
-    if view.adoption is not None:
-        return GangPlan(adopt=adoption_patch(view.gang, view.adoption))
-    if view.duties.objects:
-        return _with_pods(view, _plan_objects_and_listing(view))
-    if view.translated.failure is not None:
+def plan_gang(state: GangState) -> GangPlan:
+    """Decide what happens to a gang, from its state alone."""
+    if state.adoption is not None:
+        return GangPlan(adopt=adoption_patch(state.gang, state.adoption))
+    if state.duties.objects:
+        return _with_pods(state, _plan_objects_and_listing(state))
+    if state.translated.failure is not None:
         # The process that writes the objects says so in the gang's status.
-        return GangPlan(objects=ObjectsPlan(failure=view.translated.failure))
-    return _with_pods(view, GangPlan())
+        return GangPlan(objects=ObjectsPlan(failure=state.translated.failure))
+    return _with_pods(state, GangPlan())
 
 
-def _plan_objects_and_listing(view: GangState) -> GangPlan:
+def _plan_objects_and_listing(state: GangState) -> GangPlan:
     """What the gang itself and its scheduler's objects need: the part of whoever serves its backend."""
-    objects = plan_objects(view)
+    objects = plan_objects(state)
     restart = restart_of(
-        view.gang,
-        view.pods,
-        view.translated.lifecycle,
-        view.context,
+        state.gang,
+        state.pods,
+        state.translated.lifecycle,
+        state.context,
         leaving=objects.leaving,
-        now=view.now,
+        now=state.now,
     )
-    unready = tuple(problem for each in view.preparations for problem in each.problems)
+    unready = tuple(problem for each in state.preparations for problem in each.problems)
     lists = restart is None and objects.failure is None and not unready
     return GangPlan(
         objects=objects,
-        prepare=tuple(each.change for each in view.preparations if each.change is not None),
+        prepare=tuple(each.change for each in state.preparations if each.change is not None),
         unready=unready,
         restart=restart,
-        unlist=started_anew(view.gang) if restart is not None and restart.seconds <= 0 else None,
-        listing=plan_listing(view) if lists else None,
+        unlist=restart_patch(state.gang) if restart is not None and restart.seconds <= 0 else None,
+        listing=plan_listing(state) if lists else None,
     )
 
 
-def _with_pods(view: GangState, plan: GangPlan) -> GangPlan:
+def _with_pods(state: GangState, plan: GangPlan) -> GangPlan:
     """The plan with what happens to the gang's pods: the operator's part, whatever process serves it."""
-    plan = replace(plan, steps_back=step_back(view))
-    if not view.duties.pods:
+    plan = replace(plan, steps_back=step_back(state))
+    if not state.duties.pods:
         return plan
-    gang = plan.listing.gang if plan.listing is not None else view.gang
+    gang = plan.listing.gang if plan.listing is not None else state.gang
     opens = plan.restart is None and plan.steps_back is None and plan.objects.failure is None
     try:
-        partial = plan_partial(view)
+        partial = plan_partial(state)
         opens = opens and not partial.give_up
-        gates = tuple(plan_gates(view, gang, plan.objects)) if opens else ()
+        gates = tuple(plan_gates(state, gang, plan.objects)) if opens else ()
     except Exception as defect:
-        name = view.backend.name if view.backend is not None else ""
+        name = state.backend.name if state.backend is not None else ""
         return replace(plan, pods_failure=backend_failure(name, defect))
     return replace(plan, partial=partial, gates=gates)

@@ -21,7 +21,7 @@ class Problems:
     #: Why the gang has just been restarted; empty when it was not.
     restarted: str = ""
     #: Why its gates stay closed although it is complete; empty when they do not.
-    held: str = ""
+    stepped_back: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,43 +32,43 @@ class Read:
     defect: Exception | None = None
 
 
-def read(view: GangState, problems: Problems, *, opens: bool) -> Read:
+def read(state: GangState, problems: Problems, *, opens: bool) -> Read:
     """The verdict on a gang with its reason.
 
     What is told as the gates open must not say that they are closed: it may stand for a while.
     """
-    if view.backend is None:
+    if state.backend is None:
         # Nobody acts on the gang; where it runs it goes on running.
-        return Read(_by_pods(view, conditions.BACKEND_NOT_ENABLED, str(problems.failure)))
-    manifests = [owned.item.manifest for owned in view.owned]
-    pods = as_opened(view.pods, view.gang, view.backend.scheduling_gate) if opens else view.pods
+        return Read(_by_pods(state, conditions.BACKEND_NOT_ENABLED, str(problems.failure)))
+    manifests = [owned.item.manifest for owned in state.owned]
+    pods = as_opened(state.pods, state.gang, state.backend.scheduling_gate) if opens else state.pods
     try:
-        said = Read(view.backend.read(view.gang, manifests, pods, view.context))
+        said = Read(state.backend.read(state.gang, manifests, pods, state.context))
     except Exception as defect:
         # The pods are the truth in any case; only the reason is missing.
-        why = str(BackendFailed(view.backend.name, defect))
-        said = Read(_by_pods(view, conditions.SYNC_FAILED, why), defect)
+        why = str(BackendFailed(state.backend.name, defect))
+        said = Read(_by_pods(state, conditions.SYNC_FAILED, why), defect)
     if said.reading.verdict is Verdict.SCHEDULED:
         return said
-    return Read(_why_not(view, said.reading, problems), said.defect)
+    return Read(_why_not(state, said.reading, problems), said.defect)
 
 
-def _by_pods(view: GangState, reason: str, why: str) -> Reading:
-    placed = progress(view.gang, view.pods)
+def _by_pods(state: GangState, reason: str, why: str) -> Reading:
+    placed = progress(state.gang, state.pods)
     verdict = Verdict.SCHEDULED if placed.complete else Verdict.WAITING
     return Reading(verdict, reason, f"{placed.sentence}; {why}")
 
 
-def _why_not(view: GangState, reading: Reading, problems: Problems) -> Reading:
+def _why_not(state: GangState, reading: Reading, problems: Problems) -> Reading:
     """Why a gang is not placed: what we know ourselves comes before what its scheduler says."""
-    if short := scaled_below_minimum(view.gang, view.cliques):
+    if short := scaled_below_minimum(state.gang, state.cliques):
         return Reading(Verdict.WAITING, conditions.SCALED_BELOW_MINIMUM, short)
     if problems.failure is not None:
         return Reading(Verdict.WAITING, reason_of(problems.failure), str(problems.failure))
-    if problems.held:
-        sentence = progress(view.gang, view.pods).sentence
-        return Reading(Verdict.WAITING, conditions.STEPPED_BACK, f"{sentence}; {problems.held}.")
-    if reading.reason == conditions.WAITING_FOR_PODS and (said := troubles(view.cliques, None)):
+    if problems.stepped_back:
+        sentence = progress(state.gang, state.pods).sentence
+        return Reading(Verdict.WAITING, conditions.STEPPED_BACK, f"{sentence}; {problems.stepped_back}.")
+    if reading.reason == conditions.WAITING_FOR_PODS and (said := troubles(state.cliques, None)):
         message = f"{reading.message.rstrip('.')}; {'; '.join(dict.fromkeys(said))}"
         return Reading(Verdict.WAITING, conditions.POD_CREATE_FAILED, message)
     return reading

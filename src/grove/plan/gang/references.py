@@ -28,14 +28,14 @@ class Listing:
     initializes: bool = False
 
 
-def plan_listing(view: GangState) -> Listing | None:
+def plan_listing(state: GangState) -> Listing | None:
     """List the gang's pods once all of them exist; None while they do not."""
-    gang = view.gang
-    if labels.EDIT_PENDING in gang.annotations and not view.running:
+    gang = state.gang
+    if labels.EDIT_PENDING in gang.annotations and not state.running:
         # The set writes into the gang what was edited, now that nothing of it is placed any more.
         return None
-    found = references(gang, view.members, view.context.revision)
-    if not complete(gang, found, view.wanted):
+    found = references(gang, state.members, state.context.revision)
+    if not complete(gang, found, state.wanted):
         return None
     groups = referencing_podgroups(gang, found)
     change = None

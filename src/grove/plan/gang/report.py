@@ -29,44 +29,44 @@ class GangReport:
     defect: Exception | None = None
 
 
-def report_gang(view: GangState, problems: Problems, *, gang: PodGang, listed: bool) -> GangReport:
+def report_gang(state: GangState, problems: Problems, *, gang: PodGang, listed: bool) -> GangReport:
     """The status of `gang`, the gang as this look wrote it; `listed` says that it lists all its pods."""
     opens = listed and not is_initialized(gang)
-    said = read(view, problems, opens=opens)
+    said = read(state, problems, opens=opens)
     reading, failure = said.reading, problems.failure
     facts = GangFacts(
         # Pods without a clique only hold places; the backend reads them, nobody counts them.
-        pods=view.members,
-        wanted=view.wanted,
+        pods=state.members,
+        wanted=state.wanted,
         initialized=listed,
         scheduled=reading.verdict is Verdict.SCHEDULED,
         reason=reading.reason,
-        message=" ".join([reading.message, *beyond_limit(view.cliques)]),
+        message=" ".join([reading.message, *beyond_limit(state.cliques)]),
         placement_score=reading.placement_score,
         extra=(
-            *extra_conditions(view.translated.translation.losses, failure),
-            *_pending_move(view),
-            *stray_pods([pod.name for pod in view.strangers]),
+            *extra_conditions(state.translated.translation.losses, failure),
+            *_pending_move(state),
+            *stray_pods([pod.name for pod in state.stray_pods]),
         ),
-        troubles=[*troubles(view.cliques, failure), *problems.unready],
-        anew=bool(problems.restarted),
+        troubles=[*troubles(state.cliques, failure), *problems.unready],
+        restarted=bool(problems.restarted),
     )
-    status = desired_gang_status(gang, facts, now=view.now)
+    status = desired_gang_status(gang, facts, now=state.now)
     # Gates open only once Initialized is written. After a failure the next look may be long in coming.
     blocks = bool(problems.restarted) or opens or failure is not None
     soon = urgency(gang, reading, blocks=blocks, troubled=bool(facts.troubles))
     return GangReport(gang, status, soon, reading, said.defect)
 
 
-def _pending_move(view: GangState) -> list[Condition]:
+def _pending_move(state: GangState) -> list[Condition]:
     """That the set asks for another backend while pods of the gang are placed."""
-    if not view.asked_backend or not stays(view.gang, view.pods, view.asked_backend):
+    if not state.asked_backend or not stays(state.gang, state.pods, state.asked_backend):
         return []
     return [
         Condition(
             type=conditions.BACKEND_CHANGE_PENDING,
             status="True",
             reason=conditions.PODS_STILL_PLACED,
-            message=pending_sentence(view.gang, view.pods, view.asked_backend),
+            message=pending_sentence(state.gang, state.pods, state.asked_backend),
         )
     ]

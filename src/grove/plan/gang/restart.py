@@ -17,9 +17,9 @@ from grove.api.pod import Pod
 from grove.api.revision import restarts, revision_of
 from grove.backends.base import Context, Lifecycle
 from grove.plan.changes import Patch
-from grove.plan.gang.foreign import is_foreign
 from grove.plan.gang.gates import listed, reference_count
 from grove.plan.gang.references import podgroup_manifest
+from grove.plan.gang.standalone import is_standalone
 
 #: The second start follows at once; a scheduler that refuses each of them must not be kept busy.
 FIRST_PAUSE_SECONDS: Final = 5.0
@@ -44,7 +44,7 @@ def restart_of(
     now: datetime,
 ) -> Restart | None:
     """Whether the present start of a gang is used up; `leaving` are objects of it that are being deleted."""
-    if is_foreign(gang):
+    if is_standalone(gang):
         # Its pods are not ours to create.
         return None
     members = [pod for pod in pods if labels.POD_CLIQUE in pod.labels]
@@ -70,7 +70,7 @@ def restart_of(
     )
 
 
-def started_anew(gang: PodGang) -> Patch:
+def restart_patch(gang: PodGang) -> Patch:
     """The gang as it was before its pods existed, one restart later."""
     groups = [podgroup_manifest(group, ()) for group in gang.spec.podgroups]
     number = str(restarts(gang) + 1)

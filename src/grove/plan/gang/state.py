@@ -14,8 +14,8 @@ from grove.api.pod import Pod
 from grove.backends.base import Backend, Context, Lifecycle, Translation
 from grove.errors import GroveError
 from grove.meta import Manifest, Resource, UntypedObject, find_condition
-from grove.plan.gang.foreign import Adoption, PodPreparation, is_foreign
-from grove.plan.gang.foreign import wanted as foreign_wanted
+from grove.plan.gang.standalone import Adoption, PodPreparation, is_standalone
+from grove.plan.gang.standalone import wanted as standalone_wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class GangState:
     translated: Translated = field(default_factory=Translated)
     wanted_objects: Sequence[WantedObject] = ()
     #: Living pods that carry the gang's labels and belong to nobody.
-    strangers: Sequence[Pod] = ()
+    stray_pods: Sequence[Pod] = ()
     #: The backend that the gang's set asks for; empty where no set asks for one.
     asked_backend: str = ""
     #: The backend that a gang of somebody else is to get; None for a gang that has one.
@@ -128,8 +128,8 @@ class GangState:
     @property
     def wanted(self) -> Mapping[str, int]:
         """How many pods each podgroup wants; one whose clique does not exist yet is missing here."""
-        if is_foreign(self.gang):
-            return foreign_wanted(self.gang)
+        if is_standalone(self.gang):
+            return standalone_wanted(self.gang)
         return {clique.name: clique.spec.replicas for clique in self.cliques}
 
 

@@ -35,7 +35,7 @@ class GangFacts:
     #: What keeps the cliques from creating their pods, in their own words.
     troubles: Sequence[str] = ()
     #: Whether the gang has just been restarted: nothing of what it was counts any more.
-    anew: bool = False
+    restarted: bool = False
 
 
 #: What the API server takes as a condition's reason.
@@ -105,7 +105,7 @@ def counts(pods: Sequence[Pod]) -> Counts:
 
 def _initialized(gang: PodGang, facts: GangFacts) -> Condition:
     before = find_condition(gang.status.conditions, conditions.INITIALIZED)
-    lists = reference_count(gang) > 0 and not facts.anew
+    lists = reference_count(gang) > 0 and not facts.restarted
     if facts.initialized or (lists and before is not None and before.is_true):
         return Condition(
             type=conditions.INITIALIZED,
@@ -168,7 +168,7 @@ def _unhealthy(gang: PodGang, facts: GangFacts) -> list[Condition]:
     before = find_condition(gang.status.conditions, conditions.SCHEDULED)
     already = find_condition(gang.status.conditions, conditions.UNHEALTHY)
     fell = before is not None and before.is_true
-    if facts.scheduled or facts.anew or not reference_count(gang):
+    if facts.scheduled or facts.restarted or not reference_count(gang):
         return []
     if not (fell or (already is not None and already.is_true)):
         return []

@@ -7,7 +7,7 @@ from grove.api import labels
 from grove.api.gang import PodGang
 from grove.backends.base import Backend, Context, Lifecycle, Moment, lifecycle_of
 from grove.errors import BackendFailed, GroveError, NotEnabled, Terminal, Waiting
-from grove.plan.gang.foreign import unusable_choice
+from grove.plan.gang.standalone import unusable_choice
 from grove.plan.gang.state import Translated
 
 

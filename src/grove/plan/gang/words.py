@@ -67,10 +67,10 @@ def beyond_limit(cliques: Sequence[PodClique]) -> list[str]:
 
 def being_deleted(gang: PodGang) -> BeingDeleted:
     """What a gang that is being deleted waits for, and the way out."""
-    held = ", ".join(gang.metadata.finalizers)
+    finalizers = ", ".join(gang.metadata.finalizers)
     return BeingDeleted(
-        f"the gang is being deleted and kept by the finalizer {held}; until it is gone and made anew, lost "
-        "pods are not replaced: let whoever set the finalizer remove it; if the gang waits for objects "
+        f"the gang is being deleted and kept by the finalizer {finalizers}; until it is gone and recreated, "
+        "lost pods are not replaced: let whoever set the finalizer remove it; if the gang waits for objects "
         "that its pods keep, delete them: "
         f"kubectl delete pods -n {gang.namespace} -l {labels.POD_GANG}={gang.name}"
     )

@@ -118,8 +118,10 @@ class ObjectRules(Subject):
     def test_nothing_holds_an_object_back_when_its_gang_goes(self) -> None:
         for _, gang, translation in self.translated():
             for manifest in translation.manifests:
-                held = manifest["metadata"].get("finalizers")
-                assert not held, f"gang {gang.name}: {manifest['metadata']['name']} has finalizers {held}"
+                finalizers = manifest["metadata"].get("finalizers")
+                assert not finalizers, (
+                    f"gang {gang.name}: {manifest['metadata']['name']} has finalizers {finalizers}"
+                )
 
     def test_two_gangs_share_no_object(self) -> None:
         for context in self.contexts():

@@ -3,7 +3,7 @@
 import copy
 from typing import Final
 
-from grove.testing.rules.subject import FOREIGN_GATE, Subject
+from grove.testing.rules.subject import OTHERS_GATE, Subject
 
 #: The fields of a pod's spec that a scheduler's backend is there to change.
 _OURS: Final = ("schedulerName", "schedulingGates")
@@ -12,12 +12,12 @@ _OURS: Final = ("schedulerName", "schedulingGates")
 class PodRules(Subject):
     """What must hold for the pods that `prepare_pod` returns."""
 
-    def test_a_pod_gets_the_gate_and_the_scheduler_and_keeps_foreign_gates(self) -> None:
+    def test_a_pod_gets_the_gate_and_the_scheduler_and_keeps_the_gates_of_others(self) -> None:
         for context, gang, pod in self.pods():
             spec = self.backend.prepare_pod(pod, gang, context)["spec"]
             gates = [gate["name"] for gate in spec["schedulingGates"]]
             assert gates.count(self.backend.scheduling_gate) == 1, "the backend's gate is missing or doubled"
-            assert FOREIGN_GATE in gates, "a gate of another owner was removed"
+            assert OTHERS_GATE in gates, "a gate of another owner was removed"
             assert spec["schedulerName"] == self.backend.scheduler_name
 
     def test_preparing_a_pod_twice_is_preparing_it_once(self) -> None:

@@ -13,7 +13,7 @@ from grove.meta import Manifest
 from grove.testing import make
 from grove.testing.rules.twins import RACK
 
-FOREIGN_GATE: Final = "example.com/quota"
+OTHERS_GATE: Final = "example.com/quota"
 _NAMED: Final = {labels.TOPOLOGY_NAME: "cluster"}
 
 #: For each capability a gang that asks for nothing but that.
@@ -114,7 +114,7 @@ class Subject:
 def _pod(clique: str, index: int, gang: PodGang) -> Manifest:
     notes = {"example.com/note": "kept"}
     return make.pod_manifest(
-        clique, index, gang=gang, gates=[FOREIGN_GATE], annotations=notes, spec=copy.deepcopy(_WRITTEN)
+        clique, index, gang=gang, gates=[OTHERS_GATE], annotations=notes, spec=copy.deepcopy(_WRITTEN)
     )
 
 

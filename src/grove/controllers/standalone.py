@@ -1,6 +1,6 @@
 """Reads the pods of standalone gangs in full; the cache keeps only a few fields of each pod.
 
-What a pod lacks is decided by `plan.gang.foreign`; the answer is remembered for as long as the pod and its
+What a pod lacks is decided by `plan.gang.standalone`; the answer is remembered for as long as the pod and its
 gang stay as they are.
 """
 
@@ -11,14 +11,14 @@ from grove.backends.base import Backend, Context
 from grove.errors import NotFound
 from grove.kube.client import Client
 from grove.meta import Manifest
-from grove.plan.gang.foreign import PodPreparation, members, missing_indexes, prepare
+from grove.plan.gang.standalone import PodPreparation, members, missing_indexes, prepare
 from grove.runtime.cache import Cache
 
 #: A pod and its gang as they were judged: uid, resourceVersion, the gang's generation.
 _Judged = tuple[str, str, int]
 
 
-class ForeignPods:
+class StandalonePods:
     """What each pod of a standalone gang lacks for its scheduler."""
 
     def __init__(self, client: Client, cache: Cache) -> None:

@@ -12,11 +12,11 @@ from grove.api.gang import PodGang
 from grove.api.topology import ClusterTopologyBinding
 from grove.meta import Manifest, Object, Resource
 from grove.plan.children.engine import Children
-from grove.plan.children.rows import Child, Owner, TemplateRevision
+from grove.plan.children.rows import ChildRow, Owner, TemplateRevision
 
 
 @dataclass(frozen=True)
-class Observed:
+class CliqueSetState:
     """A set, the children of it that exist, and what was decided about them."""
 
     cliqueset: PodCliqueSet
@@ -24,7 +24,7 @@ class Observed:
     topology: ClusterTopologyBinding | None = None
     backend: str = ""
     #: The gangs that stay with another backend for now, and with which: see `plan.moves`.
-    held: Mapping[str, str] = field(default_factory=dict)
+    staying: Mapping[str, str] = field(default_factory=dict)
     #: The backends that a process of their own acts for.
     external: frozenset[str] = frozenset()
     #: The gangs that have pods on nodes, and what their schedulers can be told of an edit: see `plan.edits`.
@@ -64,11 +64,11 @@ class Observed:
         resource: Resource,
         name: str,
         replica: int,
-        build: Callable[[Child], Manifest],
+        build: Callable[[ChildRow], Manifest],
         mend: Callable[[Manifest, Object], Manifest],
-    ) -> Child:
+    ) -> ChildRow:
         """A row as most kinds have it: owned by the set, built from what its replica is built from."""
-        return Child(resource, name, replica, self._owner, self.built_from(replica), build, mend)
+        return ChildRow(resource, name, replica, self._owner, self.built_from(replica), build, mend)
 
     @cached_property
     def _owner(self) -> Owner:

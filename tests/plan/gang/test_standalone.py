@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from tests.plan.gang.views import GATE, PLAIN, ROLE, PlainBackend
+from tests.plan.gang.states import GATE, PLAIN, ROLE, PlainBackend
 
 from grove.api import kinds, labels
 from grove.api.gang import PodGang
@@ -12,7 +12,7 @@ from grove.backends.base import Context
 from grove.errors import FieldError, InvalidInput
 from grove.meta import Manifest
 from grove.plan.changes import Patch
-from grove.plan.gang.foreign import (
+from grove.plan.gang.standalone import (
     Adoption,
     PodPreparation,
     adoption_patch,

@@ -81,12 +81,12 @@ PLAIN, RESERVING = PlainBackend(), ReservingBackend()
 
 
 def gang(
-    *listed: str, name: str = "train-0", minimum: int = 2, foreign: bool = False, **conditions: str
+    *listed: str, name: str = "train-0", minimum: int = 2, standalone: bool = False, **conditions: str
 ) -> PodGang:
     """A gang of one role that lists these pods; `Scheduled="True"` and so on are its conditions."""
     group = make.podgroup(ROLE, minimum)
     group["podReferences"] = [{"namespace": "default", "name": each, "uid": f"uid-{each}"} for each in listed]
-    fields: dict[str, Any] = {} if foreign else {"cliqueset": "train"}
+    fields: dict[str, Any] = {} if standalone else {"cliqueset": "train"}
     manifest = make.gang_manifest(name, [group], generation=4, **fields)
     manifest["metadata"]["labels"] = {
         **manifest["metadata"].get("labels", {}),
@@ -116,8 +116,8 @@ def placeholder(name: str, node: str = "n1") -> Pod:
     return make.view(Pod, manifest)
 
 
-def view(about: PodGang, pods: Sequence[Pod] = (), backend: Any = PLAIN, **fields: Any) -> GangState:
-    """The view of a gang with these pods, in its present revision."""
+def state(about: PodGang, pods: Sequence[Pod] = (), backend: Any = PLAIN, **fields: Any) -> GangState:
+    """The state of a gang with these pods, in its present revision."""
     context = Context(revision=PRESENT, bound=bound_by_podgroup(pods))
     translated = Translated(lifecycle=lifecycle_of(backend, Moment(about, pods, context, NOW)))
     fields.setdefault("translated", translated)

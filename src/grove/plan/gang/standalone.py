@@ -21,7 +21,7 @@ from grove.plan.changes import Change, Patch
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
-def is_foreign(gang: PodGang) -> bool:
+def is_standalone(gang: PodGang) -> bool:
     """Whether the gang comes from somebody else than this operator."""
     return gang.labels.get(labels.MANAGED_BY) != labels.MANAGER
 
@@ -29,7 +29,7 @@ def is_foreign(gang: PodGang) -> bool:
 def unusable_choice(gang: PodGang) -> str:
     """The backend that a gang's annotation asks for, if it can be nobody's name: no label could hold it."""
     asked = gang.annotations.get(labels.SCHEDULER_BACKEND, "")
-    return asked if is_foreign(gang) and asked and not _LABEL_VALUE.fullmatch(asked) else ""
+    return asked if is_standalone(gang) and asked and not _LABEL_VALUE.fullmatch(asked) else ""
 
 
 def wanted(gang: PodGang) -> dict[str, int]:
@@ -53,7 +53,7 @@ class Adoption:
 
 def may_be_adopted(gang: PodGang) -> bool:
     """Whether a backend is to be chosen for the gang: somebody else made it, and it has none yet."""
-    if not is_foreign(gang) or labels.SCHEDULER_BACKEND in gang.labels:
+    if not is_standalone(gang) or labels.SCHEDULER_BACKEND in gang.labels:
         return False
     # A name that no label can hold cannot be written down; the gang says so instead.
     return not unusable_choice(gang)
@@ -155,7 +155,7 @@ class Preparation:
 def preparation(pod: Manifest, prepared: Manifest, gate: str) -> Preparation:
     """How a pod differs from what its backend would have made of it.
 
-    A gate cannot be added to a pod that exists: one without it was never held, and is only told of.
+    A gate cannot be added to a pod that exists: one without it never waited, and is only told of.
     """
     name = pod["metadata"]["name"]
     metadata = {
@@ -169,8 +169,8 @@ def preparation(pod: Manifest, prepared: Manifest, gate: str) -> Preparation:
         for key, value in wants.items()
         if key != "schedulingGates" and there.get(key) != value and not _filled_in(key, there.get(key))
     ]
-    held = any(each.get("name") == gate for each in there.get("schedulingGates") or ())
-    if not held and not there.get("nodeName"):
+    gated = any(each.get("name") == gate for each in there.get("schedulingGates") or ())
+    if not gated and not there.get("nodeName"):
         troubles.append(f"pod {name}: spec.schedulingGates lacks {gate!r}; create the pod again with it")
     return Preparation(metadata, tuple(troubles))
 

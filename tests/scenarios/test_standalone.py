@@ -67,7 +67,7 @@ async def runs(world: World) -> bool:
 
 
 @pytest.mark.parametrize("name", BY_METADATA)
-def test_a_foreign_gang_runs_when_its_pods_are_there(name: str) -> None:
+def test_a_standalone_gang_runs_when_its_pods_are_there(name: str) -> None:
     stage = STAGES[name]
 
     async def story(world: World) -> None:
@@ -80,7 +80,7 @@ def test_a_foreign_gang_runs_when_its_pods_are_there(name: str) -> None:
         initialized = await world.condition("guest", "Initialized")
         assert (initialized["status"], initialized["message"]) == ("False", "1 of 3 pods exist")
         await world.apply(*others)
-        await world.until(lambda: runs(world), "the foreign gang runs")
+        await world.until(lambda: runs(world), "the standalone gang runs")
         found = await world.gang("guest")
         assert found is not None
         listed = {group["name"]: len(group["podReferences"]) for group in found["spec"]["podgroups"]}
@@ -90,7 +90,7 @@ def test_a_foreign_gang_runs_when_its_pods_are_there(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BY_METADATA)
-def test_a_foreign_gang_that_does_not_fit_says_why_and_nothing_is_bound(name: str) -> None:
+def test_a_standalone_gang_that_does_not_fit_says_why_and_nothing_is_bound(name: str) -> None:
     stage = STAGES[name]
 
     async def story(world: World) -> None:
@@ -109,7 +109,7 @@ def test_a_gang_that_names_no_backend_gets_the_one_its_pods_ask_for() -> None:
 
     async def story(world: World) -> None:
         await world.apply(*pods(stage), gang())
-        await world.until(lambda: runs(world), "the foreign gang runs")
+        await world.until(lambda: runs(world), "the standalone gang runs")
         found = await world.gang("guest")
         assert found is not None
         assert found["metadata"]["labels"][labels.SCHEDULER_BACKEND] == "kai"
@@ -132,7 +132,7 @@ def test_a_pod_without_what_it_must_be_born_with_holds_the_gang_back_and_is_name
     run_world(story, stage.options)
 
 
-def test_a_foreign_gang_of_the_native_scheduler_runs_when_its_pods_are_tied_to_it() -> None:
+def test_a_standalone_gang_of_the_native_scheduler_runs_when_its_pods_are_tied_to_it() -> None:
     stage = STAGES["1.36"]
 
     async def story(world: World) -> None:
@@ -140,7 +140,7 @@ def test_a_foreign_gang_of_the_native_scheduler_runs_when_its_pods_are_tied_to_i
         await world.settle()
         [group] = await world.all(stage.objects[0])
         await world.apply(*pods(stage, schedulingGroup={"podGroupName": group["metadata"]["name"]}))
-        await world.until(lambda: runs(world), "the foreign gang runs")
+        await world.until(lambda: runs(world), "the standalone gang runs")
         found = await world.pods()
         assert len(found) == 3
         assert all(each["spec"]["nodeName"] and not each["spec"].get("schedulingGates") for each in found)
@@ -164,12 +164,12 @@ def test_a_pod_that_names_no_podgroup_is_named_and_stays_behind_its_gate() -> No
     run_world(story, stage.options)
 
 
-def test_when_a_foreign_gang_goes_its_objects_go_and_its_pods_stay() -> None:
+def test_when_a_standalone_gang_goes_its_objects_go_and_its_pods_stay() -> None:
     stage = STAGES["kai"]
 
     async def story(world: World) -> None:
         await world.apply(gang(stage.backend), *pods(stage))
-        await world.until(lambda: runs(world), "the foreign gang runs")
+        await world.until(lambda: runs(world), "the standalone gang runs")
         await world.user.delete(kinds.GANGS, Key("default", "guest"))
         await world.settle()
         assert await world.all(stage.objects[0]) == []
