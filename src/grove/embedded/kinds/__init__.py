@@ -7,7 +7,7 @@ are read through `Context`. May import `machinery` and `data`, not `storage`.
 
 from __future__ import annotations
 
-from grove.embedded.kinds import core, pod, scheduling, workloads
+from grove.embedded.kinds import core, devices, pod, scheduling, workloads
 from grove.embedded.kinds.base import Strategy
 from grove.embedded.resource_type import ResourceType
 
@@ -18,6 +18,7 @@ _STRATEGIES: dict[tuple[str, str], Strategy] = {
     **core.STRATEGIES,
     **workloads.STRATEGIES,
     **scheduling.STRATEGIES,
+    **devices.STRATEGIES,
 }
 _PLAIN = Strategy()
 

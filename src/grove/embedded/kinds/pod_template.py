@@ -20,6 +20,7 @@ from grove.embedded.kinds.base import (
     required,
     unsupported,
 )
+from grove.embedded.kinds.devices import pod_claim_errors
 from grove.embedded.machinery.quantities import parse
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -113,6 +114,7 @@ def pod_spec_errors(spec: Manifest, path: str) -> list[Cause]:
     for key in spec.get("nodeSelector") or {}:
         causes += label_key(f"{path}.nodeSelector", key)
     causes += _link_errors(spec, path)
+    causes += pod_claim_errors(spec, path)
     return causes + _toleration_errors(spec, path)
 
 
