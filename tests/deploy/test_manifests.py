@@ -67,6 +67,35 @@ def test_the_pod_runs_as_the_user_of_the_image_without_any_privilege() -> None:
     }
 
 
+def stage(name: str) -> list[str]:
+    """The lines of one stage of the Dockerfile; the operator's own has no name and is the last."""
+    stages = (DEPLOY / "Dockerfile").read_text().split("\nFROM ")[1:]
+    (found,) = [each for each in stages if each.splitlines()[0].endswith(f" AS {name}")]
+    return found.splitlines()
+
+
+def test_the_image_of_the_waiting_program_holds_python_and_its_folder_alone() -> None:
+    lines = stage("grove-initc")
+    copied = [line.split()[1] for line in lines if line.startswith("COPY")]
+    assert copied == ["src/grove/__init__.py", "src/grove/wait_for"]
+    assert all((DEPLOY.parent / each).exists() for each in copied)
+    assert "USER 65532:65532" in lines
+    assert 'ENTRYPOINT ["/grove-initc"]' in lines
+    assert (DEPLOY / "Dockerfile").read_text().rstrip().endswith('"/opt/grove/venv/bin/grove", "run"]')
+
+
+def test_the_entry_point_of_the_waiting_program_is_a_shell_script_that_becomes_it(tmp_path: Path) -> None:
+    (line,) = [each for each in stage("grove-initc") if each.startswith("RUN printf")]
+    script = line.split("'")[1].replace("\\n", "\n")
+    entry = tmp_path / "grove-initc"
+    entry.write_text(script)
+    entry.chmod(0o755)
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    environment = {"PATH": path, "PYTHONPATH": str(DEPLOY.parent / "src")}
+    ran = subprocess.run([entry, "--version"], capture_output=True, text=True, env=environment, check=False)
+    assert (ran.returncode, ran.stdout) == (0, f"grove-initc {__version__}\n"), ran.stderr
+
+
 @pytest.mark.skipif(KUBECTL is None, reason="kubectl is not in the virtual environment")
 def test_kustomize_hands_the_configuration_to_the_deployment_under_a_name_with_a_hash() -> None:
     command = [str(KUBECTL), "kustomize", str(DEPLOY)]

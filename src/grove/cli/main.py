@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import typer
 
-from grove.cli import backend, crds, demo, render, run, tree, up, version
+from grove.cli import backend, crds, demo, render, run, tree, up, version, wait_for
 
 app = typer.Typer(
     name="grove",
@@ -29,6 +29,12 @@ app.command()(run.run)
 app.command()(up.up)
 app.command()(demo.demo)
 app.add_typer(backend.app)
+# It reads its arguments itself, as it does where this command is not installed.
+app.command(
+    "wait-for",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)(wait_for.wait_for)
 app.command()(version.version)
 
 
