@@ -11,9 +11,9 @@ from grove.backends.base import (
     Context,
     EventSource,
     Fidelity,
+    GangSnapshot,
     Lifecycle,
     Loss,
-    Moment,
     Precondition,
     Reading,
     Traits,
@@ -414,5 +414,5 @@ class ForgetsLevels(Broken):
 
 
 class ReplacesPods(Broken):
-    def lifecycle(self, moment: Moment) -> Lifecycle:
-        return Lifecycle(replace=tuple(moment.pods))
+    def lifecycle(self, snapshot: GangSnapshot) -> Lifecycle:
+        return Lifecycle(replace=tuple(snapshot.pods))

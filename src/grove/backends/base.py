@@ -285,7 +285,7 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class GangSnapshot:
     """One gang as it is now: what a `Lifecycle` is made from."""
 
     gang: PodGang
@@ -350,7 +350,7 @@ class Lifecycle:
 class WithLifecycle(Protocol):
     """A backend whose scheduler needs more of a gang than its objects: see `Lifecycle`."""
 
-    def lifecycle(self, moment: Moment) -> Lifecycle:
+    def lifecycle(self, snapshot: GangSnapshot) -> Lifecycle:
         """What to hold back, keep, replace or touch now."""
         ...
 
@@ -389,9 +389,9 @@ def traits_of(backend: "Backend | None", context: Context) -> Traits:
     return backend.traits(context) if offers(backend, WithTraits) else Traits()
 
 
-def lifecycle_of(backend: "Backend | None", moment: Moment) -> Lifecycle:
+def lifecycle_of(backend: "Backend | None", snapshot: GangSnapshot) -> Lifecycle:
     """What a backend says about a gang at one moment; nothing if it does not say."""
-    return backend.lifecycle(moment) if offers(backend, WithLifecycle) else Lifecycle()
+    return backend.lifecycle(snapshot) if offers(backend, WithLifecycle) else Lifecycle()
 
 
 def object_name(manifest: Manifest) -> ObjectName:

@@ -122,7 +122,7 @@ def _labels(pod: Manifest) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PlacementProgress:
     """How far a gang's pods are: what is placed, and of what is not, what holds it."""
 
     wanted: int
@@ -166,7 +166,7 @@ class Progress:
         )
 
 
-def progress(gang: PodGang, pods: Sequence[Pod]) -> Progress:
+def progress(gang: PodGang, pods: Sequence[Pod]) -> PlacementProgress:
     """The gang's progress by its pods alone: the one signal that can also go back.
 
     A pod that succeeded on a node was placed and stays so.
@@ -184,7 +184,7 @@ def progress(gang: PodGang, pods: Sequence[Pod]) -> Progress:
         and pod.labels.get(labels.POD_CLIQUE, "") in lacking
         and not (pod.spec.scheduling_gates and above(pod))
     )
-    return Progress(
+    return PlacementProgress(
         wanted=gang.minimum,
         placed=sum(min(bound[each.name], each.min_replicas) for each in podgroups),
         lacking=lacking,
@@ -195,7 +195,7 @@ def progress(gang: PodGang, pods: Sequence[Pod]) -> Progress:
     )
 
 
-def verdict_of(gang: PodGang, seen: Progress) -> Reading | None:
+def verdict_of(gang: PodGang, seen: PlacementProgress) -> Reading | None:
     """What the pods alone decide; None when a reason must be looked for."""
     if not gang.spec.podgroups:
         return Reading(Verdict.WAITING, "WaitingForPods", "The gang lists no podgroups yet.")

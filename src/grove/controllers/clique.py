@@ -11,7 +11,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import effective_revision, revision_of
-from grove.backends.base import Backend, Context, Moment, lifecycle_of
+from grove.backends.base import Backend, Context, GangSnapshot, lifecycle_of
 from grove.controllers import events
 from grove.controllers.apply import (
     NO_BARRIER,
@@ -145,8 +145,8 @@ class CliqueReconciler:
             return changes
         revision = seen.context.revision
         lost = {*outdated(clique, seen.pods, revision), *self.stranded(seen.pods, backend)}
-        moment = Moment(gang, seen.pods, seen.context, self.deps.clock.now())
-        ended = kept(seen.pods, seen.members, lifecycle_of(backend, moment))
+        snapshot = GangSnapshot(gang, seen.pods, seen.context, self.deps.clock.now())
+        ended = kept(seen.pods, seen.members, lifecycle_of(backend, snapshot))
         have = sum(not pod.terminating for pod in seen.pods)
         granted = self.limit.grant(clique, seen.cliqueset, have=have)
         plan = plan_pods(

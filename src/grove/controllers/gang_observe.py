@@ -8,7 +8,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import effective_revision
-from grove.backends.base import Backend, Context, Moment
+from grove.backends.base import Backend, Context, GangSnapshot
 from grove.controllers.dependencies import Dependencies
 from grove.controllers.members import cliques_of, pods_of, stray_pods_of
 from grove.controllers.standalone import StandalonePods
@@ -132,8 +132,8 @@ class GangObserver:
             translated = not_enabled(state.gang, enabled)
         else:
             objects = [each.item.manifest for each in state.owned if not each.item.terminating]
-            moment = Moment(state.gang, state.pods, state.context, state.now, objects)
-            translated = translate(moment, state.backend, preconditions=state.duties.objects)
+            snapshot = GangSnapshot(state.gang, state.pods, state.context, state.now, objects)
+            translated = translate(snapshot, state.backend, preconditions=state.duties.objects)
         wanted = [
             WantedObject(manifest, scheduling.resource_of(manifest), scheduling.object(manifest))
             for manifest in translated.translation.manifests

@@ -9,7 +9,7 @@ from tests.backends import clusters
 from tests.backends.clusters import on
 
 from grove.api.gang import PodGang
-from grove.backends.base import Capability, Cluster, Fidelity, Loss, Moment
+from grove.backends.base import Capability, Cluster, Fidelity, GangSnapshot, Loss
 from grove.backends.default import DefaultBackend
 from grove.errors import InvalidConfiguration, InvalidInput, Unsupported, Waiting
 from grove.meta import Manifest
@@ -673,7 +673,7 @@ IMMUTABLE: dict[str, tuple[PodGang, Cluster, list[tuple[str, tuple[str, ...], bo
 def test_what_cannot_be_changed_in_place_and_what_is_then_recreated(name: str) -> None:
     gang, cluster, want = IMMUTABLE[name]
     made = BACKEND.translate(gang, on(cluster)).manifests
-    fixed = BACKEND.lifecycle(Moment(gang, (), on(cluster), EPOCH, translated=made)).fixed
+    fixed = BACKEND.lifecycle(GangSnapshot(gang, (), on(cluster), EPOCH, translated=made)).fixed
     assert [(kind, each.paths, each.replaceable) for (kind, _), each in fixed.items()] == want
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from grove.api.labels import RECREATED, RESYNCED_FOR
 from grove.api.pod import Pod
-from grove.backends.base import Context, Moment
+from grove.backends.base import Context, GangSnapshot
 from grove.backends.koordinator.backend import POD_GROUP_LABEL, SENTINEL, KoordinatorBackend
 from grove.meta import Manifest
 from grove.testing import make
@@ -77,8 +77,8 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_must_be_shown_again(case: Case) -> None:
-    moment = Moment(make.gang("train-0"), case.pods, Context(), EPOCH, case.objects)
-    found = BACKEND.lifecycle(moment)
+    snapshot = GangSnapshot(make.gang("train-0"), case.pods, Context(), EPOCH, case.objects)
+    found = BACKEND.lifecycle(snapshot)
     touched = {each.name: marks.annotations[RESYNCED_FOR] for each, marks in found.touch}
     replaced = [each.name for each in found.replace]
     assert (found.hold_back, touched, replaced) == (case.waits, case.touched, case.replaced)
@@ -86,8 +86,8 @@ def test_what_must_be_shown_again(case: Case) -> None:
 
 def test_what_comes_back_can_place_nothing_and_says_that_it_came_back() -> None:
     translated = {"kind": "PodGroup", **group("a", recreated=False)}
-    moment = Moment(make.gang("train-0"), (), Context(), EPOCH, translated=[translated])
-    (found,) = BACKEND.lifecycle(moment).recreated.values()
+    snapshot = GangSnapshot(make.gang("train-0"), (), Context(), EPOCH, translated=[translated])
+    (found,) = BACKEND.lifecycle(snapshot).recreated.values()
     assert found["spec"]["minMember"] == SENTINEL
     assert found["metadata"]["annotations"] == {RECREATED: "true"}
     assert translated == {"kind": "PodGroup", **group("a", recreated=False)}

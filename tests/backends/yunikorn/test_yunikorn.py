@@ -9,7 +9,7 @@ import pytest
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Capability, Context, Fidelity, Moment
+from grove.backends.base import Capability, Context, Fidelity, GangSnapshot
 from grove.backends.yunikorn import YuniKornBackend
 from grove.backends.yunikorn.queue import CONFIG_MAPS
 from grove.backends.yunikorn.requests import effective_requests
@@ -163,7 +163,7 @@ def test_gangs_of_one_name_in_two_namespaces_are_two_applications() -> None:
 def renewed(pod: Manifest, gang: PodGang, *, minutes: int, context: Context | None = None) -> dict[str, str]:
     now = datetime(2026, 1, 1, 0, minutes, tzinfo=UTC)
     waiting = make.view(Pod, stored(pod))
-    found = BACKEND.lifecycle(Moment(gang, [waiting], context or on(), now)).on_opening
+    found = BACKEND.lifecycle(GangSnapshot(gang, [waiting], context or on(), now)).on_opening
     return {**found[waiting.name].annotations} if found else {}
 
 
@@ -188,7 +188,7 @@ def test_a_gang_without_any_minimum_has_no_time_to_give_back() -> None:
 
 
 def test_its_application_starts_once_and_nothing_can_be_edited_while_pods_are_on_nodes() -> None:
-    lifecycle = BACKEND.lifecycle(Moment(GANG, [], on(), datetime(2026, 1, 1, tzinfo=UTC)))
+    lifecycle = BACKEND.lifecycle(GangSnapshot(GANG, [], on(), datetime(2026, 1, 1, tzinfo=UTC)))
     assert (lifecycle.starts_once, lifecycle.reserved) == (True, 0)
     assert BACKEND.traits(Context()).editable == frozenset()
 

@@ -8,7 +8,7 @@ from tests.backends.yunikorn.test_yunikorn import APPLICATION, TASK, container
 
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Context, Lifecycle, Moment, Remark, Verdict
+from grove.backends.base import Context, GangSnapshot, Lifecycle, Remark, Verdict
 from grove.backends.yunikorn import YuniKornBackend
 from grove.meta import Manifest
 from grove.testing import make
@@ -298,7 +298,7 @@ def test_reading(case: Case) -> None:
 
 
 def lifecycle(pods: Sequence[Pod], context: Context = NOW) -> Lifecycle:
-    return BACKEND.lifecycle(Moment(GANG, pods, context, EPOCH))
+    return BACKEND.lifecycle(GangSnapshot(GANG, pods, context, EPOCH))
 
 
 def test_pods_that_yunikorn_ended_with_the_present_start_are_told_from_others() -> None:

@@ -11,8 +11,8 @@ from grove.api.pod import Pod
 from grove.backends.base import (
     Capability,
     Context,
+    GangSnapshot,
     Lifecycle,
-    Moment,
     Precondition,
     Reading,
     Translation,
@@ -71,8 +71,8 @@ class PlainBackend:
 class ReservingBackend(PlainBackend):
     """Holds a place for each pod without a role that is on a node, and looks for one for each other."""
 
-    def lifecycle(self, moment: Moment) -> Lifecycle:
-        places = [pod for pod in moment.pods if labels.POD_CLIQUE not in pod.labels]
+    def lifecycle(self, snapshot: GangSnapshot) -> Lifecycle:
+        places = [pod for pod in snapshot.pods if labels.POD_CLIQUE not in pod.labels]
         held = sum(1 for pod in places if pod.bound)
         return Lifecycle(reserved=held, sought=len(places) - held)
 
@@ -119,7 +119,7 @@ def placeholder(name: str, node: str = "n1") -> Pod:
 def state(about: PodGang, pods: Sequence[Pod] = (), backend: Any = PLAIN, **fields: Any) -> GangState:
     """The state of a gang with these pods, in its present revision."""
     context = Context(revision=PRESENT, bound=bound_by_podgroup(pods))
-    translated = Translated(lifecycle=lifecycle_of(backend, Moment(about, pods, context, NOW)))
+    translated = Translated(lifecycle=lifecycle_of(backend, GangSnapshot(about, pods, context, NOW)))
     fields.setdefault("translated", translated)
     return GangState(about, backend, context, NOW, pods=pods, **fields)
 

@@ -20,7 +20,7 @@ from tests.plan.gang.states import (
 
 from grove.api import labels
 from grove.api.pod import Pod
-from grove.backends.base import FixedFields, Lifecycle, Moment, object_name
+from grove.backends.base import FixedFields, GangSnapshot, Lifecycle, object_name
 from grove.errors import Unsupported
 from grove.meta import UntypedObject
 from grove.plan.changes import Apply, Delete
@@ -43,7 +43,7 @@ class Frozen(PlainBackend):
 
     replaceable = False
 
-    def lifecycle(self, moment: Moment) -> Lifecycle:
+    def lifecycle(self, snapshot: GangSnapshot) -> Lifecycle:
         return Lifecycle(fixed={object_name(WANTED): FixedFields(("spec.minMember",), self.replaceable)})
 
 

@@ -22,7 +22,7 @@ from tests.plan.gang.states import (
 from grove.api import kinds, labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Context, Lifecycle, Marks, Moment
+from grove.backends.base import Context, GangSnapshot, Lifecycle, Marks
 from grove.errors import BackendFailed, Unsupported
 from grove.meta import Manifest, UntypedObject
 from grove.plan.changes import Apply, Delete, Patch
@@ -177,7 +177,7 @@ def test_a_gate_is_removed_from_the_pod_that_was_seen_and_from_no_other() -> Non
 
 def test_a_restart_that_is_due_later_keeps_the_gates_closed_and_is_looked_for() -> None:
     class Once(PlainBackend):
-        def lifecycle(self, moment: Moment) -> Lifecycle:
+        def lifecycle(self, snapshot: GangSnapshot) -> Lifecycle:
             return Lifecycle(starts_once=True)
 
     about = make.gang_manifest("train-0", [make.podgroup(ROLE, 2)], cliqueset="train")
@@ -193,7 +193,7 @@ def test_a_restart_that_is_due_later_keeps_the_gates_closed_and_is_looked_for() 
 
 def test_a_defect_in_what_is_decided_about_pods_does_not_cost_the_objects_and_the_status() -> None:
     class Defective(PlainBackend):
-        def lifecycle(self, moment: Moment) -> Lifecycle:
+        def lifecycle(self, snapshot: GangSnapshot) -> Lifecycle:
             raise KeyError("held")
 
     stuck = PartialMemory((1, 2, PRESENT), 0.0)
@@ -215,7 +215,7 @@ def test_a_defect_in_what_is_decided_about_pods_does_not_cost_the_objects_and_th
 
 def test_what_a_pod_must_get_when_its_gate_opens_is_in_the_same_patch() -> None:
     class Late(PlainBackend):
-        def lifecycle(self, moment: Moment) -> Lifecycle:
+        def lifecycle(self, snapshot: GangSnapshot) -> Lifecycle:
             return Lifecycle(on_opening={"a": Marks(annotations={"x": "1"})})
 
     first, second = plan_gang(seen(LISTED, [A, B], backend=Late())).gates

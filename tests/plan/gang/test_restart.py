@@ -9,7 +9,7 @@ import pytest
 from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Backend, Context, Lifecycle, Moment, lifecycle_of
+from grove.backends.base import Backend, Context, GangSnapshot, Lifecycle, lifecycle_of
 from grove.backends.kai import KaiBackend
 from grove.backends.koordinator import KoordinatorBackend
 from grove.backends.yunikorn import YuniKornBackend
@@ -215,7 +215,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_restart_of(case: Case) -> None:
     now = CREATED + timedelta(seconds=case.seconds)
-    lifecycle = lifecycle_of(case.backend, Moment(case.gang, case.pods, CONTEXT, now))
+    lifecycle = lifecycle_of(case.backend, GangSnapshot(case.gang, case.pods, CONTEXT, now))
     found = restart_of(case.gang, case.pods, lifecycle, CONTEXT, leaving=case.leaving, now=now)
     assert found == (Restart(*case.want) if case.want is not None else None)
 
@@ -250,7 +250,7 @@ def test_constraints_of_podgroups_survive_a_restart() -> None:
 def given_up(
     pods: Sequence[Pod], members: Sequence[Pod], backend: Backend, context: Context = CONTEXT
 ) -> set[str]:
-    return set(kept(pods, members, lifecycle_of(backend, Moment(AB, pods, context, CREATED))))
+    return set(kept(pods, members, lifecycle_of(backend, GangSnapshot(AB, pods, context, CREATED))))
 
 
 def test_pods_that_the_scheduler_ended_are_kept_until_the_gang_is_restarted() -> None:

@@ -16,9 +16,9 @@ from grove.backends.base import (
     Context,
     Fidelity,
     FixedFields,
+    GangSnapshot,
     Lifecycle,
     Loss,
-    Moment,
     Precondition,
     Reading,
     Traits,
@@ -99,11 +99,11 @@ class DefaultBackend:
             probes=generations.probes(context.cluster), config_keys=frozenset({"gangScheduling", "mode"})
         )
 
-    def lifecycle(self, moment: Moment) -> Lifecycle:
-        there = {object_name(each): each for each in moment.objects}
+    def lifecycle(self, snapshot: GangSnapshot) -> Lifecycle:
+        there = {object_name(each): each for each in snapshot.objects}
         return Lifecycle(
             fixed={
-                object_name(each): _fixed(each, there.get(object_name(each))) for each in moment.translated
+                object_name(each): _fixed(each, there.get(object_name(each))) for each in snapshot.translated
             }
         )
 

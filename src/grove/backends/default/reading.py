@@ -13,7 +13,7 @@ from typing import Final
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Reading, Verdict
-from grove.backends.shape import Progress, progress, verdict_of
+from grove.backends.shape import PlacementProgress, progress, verdict_of
 from grove.backends.untyped import mapping, mappings, text_of
 from grove.meta import Manifest
 
@@ -46,7 +46,7 @@ def read(
 
 
 def _group_words(
-    objects: Sequence[Manifest], seen: Progress, members: Mapping[str, frozenset[str]]
+    objects: Sequence[Manifest], seen: PlacementProgress, members: Mapping[str, frozenset[str]]
 ) -> Iterator[tuple[str, str]]:
     """Reason and message of the PodGroups whose pods are still without a node."""
     for manifest in objects:
@@ -58,7 +58,7 @@ def _group_words(
                 yield text_of(condition.get("reason")), text_of(condition.get("message"))
 
 
-def _pod_words(seen: Progress) -> Iterator[tuple[str, str]]:
+def _pod_words(seen: PlacementProgress) -> Iterator[tuple[str, str]]:
     """Reason and message of the pods that did not fit; one that waits for the others says nothing."""
     for pod in seen.pending:
         condition = pod.condition("PodScheduled")
@@ -85,6 +85,6 @@ def _most_common(texts: Iterable[str]) -> str:
     return min(counted, key=lambda text: (-counted[text], text), default="")
 
 
-def _sentence(seen: Progress, *clauses: str) -> str:
+def _sentence(seen: PlacementProgress, *clauses: str) -> str:
     joined = "; ".join([seen.sentence, *(clause.strip() for clause in clauses if clause.strip())])
     return joined.rstrip(".") + "."

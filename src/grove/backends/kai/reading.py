@@ -12,7 +12,7 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Reading, Verdict
 from grove.backends.kai.queue import QUEUE
-from grove.backends.shape import Progress, progress, verdict_of
+from grove.backends.shape import PlacementProgress, progress, verdict_of
 from grove.backends.untyped import mapping, mappings, text_of
 from grove.meta import Manifest
 
@@ -68,7 +68,7 @@ def _ordinary(reason: str) -> bool:
     return reason in _ORDINARY or _NAME.fullmatch(reason) is None
 
 
-def _pod_words(seen: Progress) -> Iterator[tuple[str, str]]:
+def _pod_words(seen: PlacementProgress) -> Iterator[tuple[str, str]]:
     for pod in seen.pending:
         condition = pod.condition("PodScheduled")
         if condition is not None and condition.status == "False" and condition.reason == UNSCHEDULABLE:

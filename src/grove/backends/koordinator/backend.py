@@ -20,8 +20,8 @@ from grove.backends.base import (
     Capability,
     Context,
     Edit,
+    GangSnapshot,
     Lifecycle,
-    Moment,
     ObservedResource,
     Precondition,
     Reading,
@@ -127,10 +127,10 @@ class KoordinatorBackend:
             _stay_near(prepared, gang)
         return prepared
 
-    def lifecycle(self, moment: Moment) -> Lifecycle:
+    def lifecycle(self, snapshot: GangSnapshot) -> Lifecycle:
         # More than any gang can have: see `recall`.
-        remade = {object_name(each): recall.recreated(each, SENTINEL) for each in moment.translated}
-        return replace(recall.recall(moment.objects, moment.pods, POD_GROUP_LABEL), recreated=remade)
+        remade = {object_name(each): recall.recreated(each, SENTINEL) for each in snapshot.translated}
+        return replace(recall.recall(snapshot.objects, snapshot.pods, POD_GROUP_LABEL), recreated=remade)
 
     def read(
         self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context

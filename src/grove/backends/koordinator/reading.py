@@ -13,7 +13,7 @@ from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Reading, Verdict
-from grove.backends.shape import Progress, progress, verdict_of
+from grove.backends.shape import PlacementProgress, progress, verdict_of
 from grove.meta import Manifest
 from grove.words import counted
 
@@ -43,7 +43,7 @@ def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod]) -> Rea
     return _silent(objects, seen)
 
 
-def _words(seen: Progress) -> Iterator[str]:
+def _words(seen: PlacementProgress) -> Iterator[str]:
     for pod in seen.pending:
         condition = pod.condition("PodScheduled")
         if condition is None or condition.status != "False" or condition.reason == _GATED:
@@ -88,7 +88,7 @@ def _places(words: str) -> str:
     return "; ".join(told) + (f"; {nodes[0]}" if nodes else "")
 
 
-def _silent(objects: Sequence[Manifest], seen: Progress) -> Reading:
+def _silent(objects: Sequence[Manifest], seen: PlacementProgress) -> Reading:
     """Nobody has said anything; Koordinator never explains why it does not even try a gang."""
     waiting = seen.waiting()
     phases = {_phase(each) for each in objects}

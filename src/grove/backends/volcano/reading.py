@@ -12,7 +12,7 @@ from typing import Any, Final
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Reading, Verdict
-from grove.backends.shape import Progress, progress, verdict_of
+from grove.backends.shape import PlacementProgress, progress, verdict_of
 from grove.backends.volcano.topology import required_keys
 from grove.meta import Manifest
 
@@ -58,7 +58,7 @@ def read(
     return seen.waiting()
 
 
-def _unseen(seen: Progress) -> bool:
+def _unseen(seen: PlacementProgress) -> bool:
     """Whether all that waits still looks as it did behind its gates: what was said before is about that."""
     told = [pod.condition("PodScheduled") for pod in seen.pending]
     return bool(told) and all(each is not None and each.reason == _GATED for each in told)
@@ -83,7 +83,7 @@ def _conditions(objects: Sequence[Manifest]) -> Iterator[tuple[str, str]]:
                 yield _text(each.get("reason")), text
 
 
-def _pod_words(seen: Progress) -> list[str]:
+def _pod_words(seen: PlacementProgress) -> list[str]:
     """What the nodes lack: the first pod that found none says it; those that wait for it repeat the gang."""
     for pod in seen.pending:
         condition = pod.condition("PodScheduled")
@@ -95,7 +95,7 @@ def _pod_words(seen: Progress) -> list[str]:
     return []
 
 
-def _unexplained(seen: Progress) -> bool:
+def _unexplained(seen: PlacementProgress) -> bool:
     """Whether a pod that found no node merely repeats the gang: Volcano did not ask the nodes about it."""
     told = [pod.condition("PodScheduled") for pod in seen.pending]
     return any(

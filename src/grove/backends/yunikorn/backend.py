@@ -14,9 +14,9 @@ from grove.backends.base import (
     Capability,
     Context,
     EventSource,
+    GangSnapshot,
     Lifecycle,
     Marks,
-    Moment,
     ObservedResource,
     Precondition,
     Reading,
@@ -98,14 +98,14 @@ class YuniKornBackend:
     ) -> Reading:
         return reading.read(gang, pods, context)
 
-    def lifecycle(self, moment: Moment) -> Lifecycle:
-        gang, context = moment.gang, moment.context
-        gated = [pod for pod in moment.pods if pod.spec.scheduling_gates]
-        marks = {pod.name: renewed_marks(pod, gang, context, moment.now) for pod in gated}
-        reserved, sought = reading.places(gang, moment.pods, context)
+    def lifecycle(self, snapshot: GangSnapshot) -> Lifecycle:
+        gang, context = snapshot.gang, snapshot.context
+        gated = [pod for pod in snapshot.pods if pod.spec.scheduling_gates]
+        marks = {pod.name: renewed_marks(pod, gang, context, snapshot.now) for pod in gated}
+        reserved, sought = reading.places(gang, snapshot.pods, context)
         return Lifecycle(
             starts_once=True,
-            keep=frozenset(pod.name for pod in moment.pods if reading.given_up(pod, gang, context)),
+            keep=frozenset(pod.name for pod in snapshot.pods if reading.given_up(pod, gang, context)),
             reserved=reserved,
             sought=sought,
             on_opening={name: each for name, each in marks.items() if each != Marks()},

@@ -17,7 +17,7 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import restarts
 from grove.backends.base import Context, Reading, Verdict
-from grove.backends.shape import Progress, progress, verdict_of
+from grove.backends.shape import PlacementProgress, progress, verdict_of
 from grove.backends.yunikorn.marks import TASK_GROUP, in_application, requests_of
 from grove.backends.yunikorn.remarks import main_cause
 
@@ -78,7 +78,7 @@ def _ended(gang: PodGang, members: Sequence[Pod], context: Context) -> Iterator[
     return (pod for pod in members if not pod.terminating and given_up(pod, gang, context))
 
 
-def _given_up(seen: Progress, pod: Pod) -> Reading:
+def _given_up(seen: PlacementProgress, pod: Pod) -> Reading:
     text = pod.status.message.strip().rstrip(".") or "no reason given"
     return Reading(
         Verdict.UNSCHEDULABLE,
@@ -87,7 +87,7 @@ def _given_up(seen: Progress, pod: Pod) -> Reading:
     )
 
 
-def _silent(seen: Progress, placeholders: Sequence[Pod], reserved: str) -> Reading:
+def _silent(seen: PlacementProgress, placeholders: Sequence[Pod], reserved: str) -> Reading:
     """YuniKorn has said nothing of what waits."""
     if not placeholders:
         return seen.waiting()

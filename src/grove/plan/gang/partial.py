@@ -13,8 +13,8 @@ from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import effective_revision
-from grove.backends.base import Backend, Capability, Context, Fidelity, Moment, lifecycle_of
-from grove.backends.shape import Progress, progress, was_placed
+from grove.backends.base import Backend, Capability, Context, Fidelity, GangSnapshot, lifecycle_of
+from grove.backends.shape import PlacementProgress, progress, was_placed
 from grove.plan.gang.restart import says_placed
 from grove.plan.gang.standalone import is_standalone
 from grove.plan.gang.state import GangState, OtherGang, PartialMemory, Wait, highest_priority
@@ -62,7 +62,7 @@ def plan_partial(state: GangState) -> PartialPlan:
     return _reserved(state, backend, reserved, living)
 
 
-def _completed(state: GangState, found: Progress) -> PartialPlan | None:
+def _completed(state: GangState, found: PlacementProgress) -> PartialPlan | None:
     """What a gang gives up that ran to its end and of which a pod is to run again.
 
     Schedulers do not count pods that succeeded: the one that takes the place of a deleted one would wait for
@@ -152,7 +152,7 @@ def _holds_a_part(other: OtherGang, backend: Backend, state: GangState) -> bool:
         observed=context.observed,
         revision=effective_revision(other.gang, other.pods),
     )
-    reserved = lifecycle_of(backend, Moment(other.gang, other.pods, theirs, state.now)).reserved
+    reserved = lifecycle_of(backend, GangSnapshot(other.gang, other.pods, theirs, state.now)).reserved
     return 0 < (reserved or 0) < other.gang.minimum
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from grove.api import labels
 from grove.api.gang import PodGang
-from grove.backends.base import Backend, Context, Lifecycle, Moment, lifecycle_of
+from grove.backends.base import Backend, Context, GangSnapshot, Lifecycle, lifecycle_of
 from grove.errors import BackendFailed, GroveError, NotEnabled, Terminal, Waiting
 from grove.plan.gang.standalone import unusable_choice
 from grove.plan.gang.state import Translated
@@ -18,27 +18,27 @@ def not_enabled(gang: PodGang, enabled: Sequence[str]) -> Translated:
     return Translated(failure=NotEnabled(why))
 
 
-def translate(moment: Moment, backend: Backend, *, preconditions: bool = True) -> Translated:
+def translate(snapshot: GangSnapshot, backend: Backend, *, preconditions: bool = True) -> Translated:
     """The gang's objects, and what its scheduler needs beyond them.
 
     `preconditions` is False where another process writes the objects: that one alone judges them.
     """
     try:
-        if preconditions and (missing := missing_preconditions(backend, moment.context)):
+        if preconditions and (missing := missing_preconditions(backend, snapshot.context)):
             raise Waiting("; ".join(missing))
-        translation = backend.translate(moment.gang, moment.context)
-        moment = replace(moment, translated=translation.manifests)
-        return Translated(translation, lifecycle_of(backend, moment))
+        translation = backend.translate(snapshot.gang, snapshot.context)
+        snapshot = replace(snapshot, translated=translation.manifests)
+        return Translated(translation, lifecycle_of(backend, snapshot))
     except Exception as failure:
         return Translated(
-            lifecycle=_untranslated(moment, backend), failure=backend_failure(backend.name, failure)
+            lifecycle=_untranslated(snapshot, backend), failure=backend_failure(backend.name, failure)
         )
 
 
-def _untranslated(moment: Moment, backend: Backend) -> Lifecycle:
+def _untranslated(snapshot: GangSnapshot, backend: Backend) -> Lifecycle:
     """What is known of a gang without objects; of a backend with a defect, nothing."""
     try:
-        return lifecycle_of(backend, moment)
+        return lifecycle_of(backend, snapshot)
     except Exception:
         return Lifecycle()
 

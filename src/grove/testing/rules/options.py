@@ -9,7 +9,7 @@ from grove.api.pod import Pod
 from grove.backends.base import (
     Capability,
     Context,
-    Moment,
+    GangSnapshot,
     TopologyAware,
     Traits,
     WithLifecycle,
@@ -85,16 +85,16 @@ class OptionRules(Subject):
         pods = [make.pod_manifest(each.name, 0, gang=gang) for each in gang.spec.podgroups]
         prepared = [make.view(Pod, backend.prepare_pod(each, gang, context)) for each in pods]
         backend.read(gang, objects, prepared, context)
-        lifecycle_of(backend, Moment(gang, prepared, context, EPOCH, translated=objects))
+        lifecycle_of(backend, GangSnapshot(gang, prepared, context, EPOCH, translated=objects))
 
     def test_its_lifecycle_concerns_only_what_it_was_given(self) -> None:
         if not isinstance(self.backend, WithLifecycle):
             return
         for context, gang, translation in self.translated():
             pods = [make.pod(group.name, 0, gang=gang) for group in gang.spec.podgroups]
-            moment = Moment(gang, pods, context, EPOCH, translated=translation.manifests)
-            said = self.backend.lifecycle(moment)
-            assert said == self.backend.lifecycle(moment), "it says something else when asked again"
+            snapshot = GangSnapshot(gang, pods, context, EPOCH, translated=translation.manifests)
+            said = self.backend.lifecycle(snapshot)
+            assert said == self.backend.lifecycle(snapshot), "it says something else when asked again"
             objects = {object_name(each) for each in translation.manifests}
             assert said.fixed.keys() | said.recreated.keys() <= objects, "it names an object of nobody"
             names = {pod.name for pod in pods}
