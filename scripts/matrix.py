@@ -64,10 +64,10 @@ def _outcome(kit: BackendConformance, capability: Capability, index: int) -> str
     if capability not in SAMPLES:
         return Fidelity.ENFORCED.value if capability in kit.backend.capabilities(context) else "no"
     try:
-        losses = kit.backend.translate(SAMPLES[capability], context).losses
+        treatments = kit.backend.translate(SAMPLES[capability], context).treatments
     except Unsupported:
         return REFUSED
-    return next((each.fidelity.value for each in losses if each.property == capability), "no")
+    return next((each.fidelity.value for each in treatments if each.property == capability), "no")
 
 
 def _identities(kits: dict[str, BackendConformance]) -> list[list[str]]:
@@ -88,15 +88,15 @@ def _reasons(kit: BackendConformance) -> str:
     for context in kit.contexts():
         for capability, gang in SAMPLES.items():
             try:
-                losses = kit.backend.translate(gang, context).losses
+                treatments = kit.backend.translate(gang, context).treatments
             except Unsupported as refusal:
                 # The same for every release of Kubernetes: once is enough.
                 why = re.sub(r"Kubernetes 1\.\d+", "Kubernetes", str(refusal).partition(": ")[2])
                 told[f"- `{capability}` {REFUSED}: {why}"] = None
                 continue
-            for loss in losses:
-                if loss.fidelity is not Fidelity.ENFORCED:
-                    told[f"- `{loss.property}` {loss.fidelity}: {loss.reason}"] = None
+            for each in treatments:
+                if each.fidelity is not Fidelity.ENFORCED:
+                    told[f"- `{each.property}` {each.fidelity}: {each.reason}"] = None
     return "\n".join(told) or "Everything that it is asked for is enforced."
 
 

@@ -13,11 +13,11 @@ from grove.backends.base import (
     Fidelity,
     GangSnapshot,
     Lifecycle,
-    Loss,
     Precondition,
     Reading,
     Traits,
     Translation,
+    Treatment,
     Verdict,
 )
 from grove.backends.kai.backend import POD_GROUP_ANNOTATION, KaiBackend
@@ -171,12 +171,12 @@ class Twins(Broken):
 class EditsAccount(Broken):
     """Says something else about the properties of a gang than is true."""
 
-    def edit(self, loss: Loss) -> Loss:
+    def edit(self, treatment: Treatment) -> Treatment:
         raise NotImplementedError
 
     def translate(self, gang: PodGang, context: Context) -> Translation:
         translation = super().translate(gang, context)
-        return replace(translation, losses=tuple(map(self.edit, translation.losses)))
+        return replace(translation, treatments=tuple(map(self.edit, translation.treatments)))
 
 
 class Boaster(EditsAccount):
@@ -185,23 +185,23 @@ class Boaster(EditsAccount):
     def capabilities(self, context: Context) -> frozenset[Capability]:
         return super().capabilities(context) | {Capability.PRIORITY}
 
-    def edit(self, loss: Loss) -> Loss:
-        lost = loss.property == Capability.PRIORITY
-        return replace(loss, fidelity=Fidelity.NOT_EXPRESSIBLE, reason="no") if lost else loss
+    def edit(self, treatment: Treatment) -> Treatment:
+        lost = treatment.property == Capability.PRIORITY
+        return replace(treatment, fidelity=Fidelity.NOT_EXPRESSIBLE, reason="no") if lost else treatment
 
 
 class Unreasoned(EditsAccount):
     """Loses something and does not say why."""
 
-    def edit(self, loss: Loss) -> Loss:
-        return replace(loss, reason="")
+    def edit(self, treatment: Treatment) -> Treatment:
+        return replace(treatment, reason="")
 
 
 class Silent(Broken):
     """Loses what it does not declare and says nothing."""
 
     def translate(self, gang: PodGang, context: Context) -> Translation:
-        return replace(super().translate(gang, context), losses=())
+        return replace(super().translate(gang, context), treatments=())
 
 
 class IgnoresRequired(Broken):
@@ -213,9 +213,9 @@ class IgnoresRequired(Broken):
     def translate(self, gang: PodGang, context: Context) -> Translation:
         translation = KaiBackend.translate(KaiBackend(), gang, context)
         must = Capability.TOPOLOGY_REQUIRED
-        lost = Loss(must, Fidelity.NOT_EXPRESSIBLE, "no", required=True)
-        losses = tuple(lost if each.property == must else each for each in translation.losses)
-        return replace(translation, losses=losses)
+        lost = Treatment(must, Fidelity.NOT_EXPRESSIBLE, "no", required=True)
+        treatments = tuple(lost if each.property == must else each for each in translation.treatments)
+        return replace(translation, treatments=treatments)
 
 
 class RefusesAll(Broken):

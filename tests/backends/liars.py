@@ -15,7 +15,7 @@ from grove.api.pod import Pod
 from grove.backends.base import Capability, Context, Fidelity, Reading, Translation, Verdict
 from grove.backends.kai import KaiBackend
 from grove.backends.kai.queue import QUEUE
-from grove.backends.losses import account
+from grove.backends.treatments import account
 from grove.meta import Manifest, Resource
 
 Constraint = GangTopologyConstraint | None
@@ -236,13 +236,13 @@ class SilentlySure(Liar):
 
     def translate(self, gang: PodGang, context: Context) -> Translation:
         translation = super().translate(gang, context)
-        losses = (
+        treatments = (
             replace(each, fidelity=Fidelity.ENFORCED, reason="")
             if each.property == Capability.PRIORITY
             else each
-            for each in translation.losses
+            for each in translation.treatments
         )
-        return replace(translation, losses=tuple(losses))
+        return replace(translation, treatments=tuple(treatments))
 
 
 class Scoring(Honest):

@@ -13,7 +13,7 @@ from tests.backends.clusters import on
 from tests.backends.liars import Honest, Liar, OnPods
 
 from grove.api.gang import PodGang
-from grove.backends.base import Backend, Capability, Context, Fidelity, Loss, Translation
+from grove.backends.base import Backend, Capability, Context, Fidelity, Translation, Treatment
 from grove.backends.kai.backend import POD_GROUP_ANNOTATION
 from grove.backends.kai.queue import QUEUE
 from grove.meta import Manifest
@@ -210,17 +210,17 @@ def test_what_is_told_without_being_declared_is_no_fault() -> None:
 
 def test_what_is_called_enforced_without_being_declared_must_make_a_difference() -> None:
     why = broken(liars.SilentlySure())[K.test_the_priority_of_the_gang_makes_a_difference.__name__]
-    assert "although its losses call priority enforced" in why
+    assert "although its treatments call priority enforced" in why
 
 
 def test_a_loss_that_is_told_needs_no_difference() -> None:
     class Plain(Liar):
         def translate(self, gang: PodGang, context: Context) -> Translation:
             made = super().translate(gang, context)
-            lost = Loss(Capability.PRIORITY, Fidelity.APPROXIMATED, "it starts whom it likes")
-            kept = [each for each in made.losses if each.property != Capability.PRIORITY]
+            lost = Treatment(Capability.PRIORITY, Fidelity.APPROXIMATED, "it starts whom it likes")
+            kept = [each for each in made.treatments if each.property != Capability.PRIORITY]
             return Translation(
-                made.manifests, (*kept, lost) if gang.spec.priority_class_name else made.losses
+                made.manifests, (*kept, lost) if gang.spec.priority_class_name else made.treatments
             )
 
         def capabilities(self, context: Context) -> frozenset[Capability]:

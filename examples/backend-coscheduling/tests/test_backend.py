@@ -25,8 +25,8 @@ def test_a_bad_timeout_is_refused_by_name(value: object) -> None:
 
 
 def test_that_roles_are_not_told_apart_is_said() -> None:
-    losses = Backend().translate(GANG, Context(CLUSTER)).losses
-    (told,) = [each for each in losses if each.property == Capability.SUBGROUPS]
+    treatments = Backend().translate(GANG, Context(CLUSTER)).treatments
+    (told,) = [each for each in treatments if each.property == Capability.SUBGROUPS]
     assert told.fidelity is Fidelity.APPROXIMATED
 
 

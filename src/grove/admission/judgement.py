@@ -3,7 +3,7 @@
 The set's controller and `grove render` both ask `judge`; nobody else validates a set or selects for it. The
 controller adds what only a cluster can tell: edits that gangs on nodes cannot follow (`plan.edits`), and pod
 templates that the API server refuses in a dry run (`controllers.memory.trials`). What
-a scheduler cannot express of a single gang is found when that gang is translated: `Translation.losses`.
+a scheduler cannot express of a single gang is found when that gang is translated: `Translation.treatments`.
 """
 
 from collections.abc import Sequence

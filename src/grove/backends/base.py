@@ -50,8 +50,8 @@ class Edit(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
-    """One property of a gang and what becomes of it in translation; `losses.account` makes the whole list."""
+class Treatment:
+    """One property of a gang and what becomes of it in translation; see `treatments.account`."""
 
     property: str
     fidelity: Fidelity
@@ -113,11 +113,11 @@ class Context:
 class Translation:
     """The scheduler's objects for one gang, in the order in which they must exist.
 
-    `losses` accounts for every property of the gang, also for those that are enforced.
+    `treatments` accounts for every property of the gang, also for those that are enforced.
     """
 
     manifests: tuple[Manifest, ...] = ()
-    losses: tuple[Loss, ...] = ()
+    treatments: tuple[Treatment, ...] = ()
 
 
 class Verdict(StrEnum):

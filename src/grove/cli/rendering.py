@@ -25,7 +25,7 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import next_revision
 from grove.api.topology import ClusterTopologyBinding
-from grove.backends.base import Backend, Cluster, Context, Fidelity, Loss, TopologyAware
+from grove.backends.base import Backend, Cluster, Context, Fidelity, TopologyAware, Treatment
 from grove.backends.registry import BUILT_INS, Registry, Selection
 from grove.backends.sample import merged, sample_of, serving
 from grove.errors import FieldError, InvalidInput, Unsupported, Waiting
@@ -82,7 +82,7 @@ class Lost:
     """What one gang loses in translation."""
 
     gang: str
-    loss: Loss
+    loss: Treatment
 
     def __str__(self) -> str:
         return f"PodGang {self.gang}: {self.loss.property} {self.loss.fidelity}: {self.loss.reason}"
@@ -248,7 +248,9 @@ def _translated(gang: PodGang, backend: Backend, context: Context) -> tuple[list
         translation = backend.translate(gang, context)
     except (Unsupported, Waiting) as failure:
         raise InvalidInput([FieldError("", str(failure))]) from None
-    lost = [Lost(gang.name, each) for each in translation.losses if each.fidelity is not Fidelity.ENFORCED]
+    lost = [
+        Lost(gang.name, each) for each in translation.treatments if each.fidelity is not Fidelity.ENFORCED
+    ]
     return [_named(each) for each in translation.manifests], lost
 
 

@@ -9,7 +9,7 @@ from tests.backends import clusters
 from tests.backends.clusters import on
 
 from grove.api.gang import PodGang
-from grove.backends.base import Capability, Cluster, Fidelity, GangSnapshot, Loss
+from grove.backends.base import Capability, Cluster, Fidelity, GangSnapshot, Treatment
 from grove.backends.default import DefaultBackend
 from grove.errors import InvalidConfiguration, InvalidInput, Unsupported, Waiting
 from grove.meta import Manifest
@@ -536,14 +536,14 @@ LOSSES: dict[str, tuple[PodGang, Cluster, Sequence[tuple[str, Fidelity]]]] = {
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses(name: str) -> None:
     gang, cluster, want = LOSSES[name]
-    account: Sequence[Loss] = BACKEND.translate(gang, on(cluster)).losses
+    account: Sequence[Treatment] = BACKEND.translate(gang, on(cluster)).treatments
     losses = [loss for loss in account if loss.fidelity is not Fidelity.ENFORCED]
     assert [(loss.property, loss.fidelity) for loss in losses] == list(want)
     assert all(loss.reason for loss in losses)
 
 
 def test_that_podgroups_apart_do_not_wait_for_one_another_is_said_where_they_are_asked_for() -> None:
-    account = BACKEND.translate(PER_PODGROUP, on(clusters.V136, mode="Flat")).losses
+    account = BACKEND.translate(PER_PODGROUP, on(clusters.V136, mode="Flat")).treatments
     losses = [loss for loss in account if loss.fidelity is not Fidelity.ENFORCED]
     assert [(loss.property, loss.fidelity) for loss in losses] == [
         (Capability.HIERARCHY, Fidelity.APPROXIMATED)

@@ -154,7 +154,7 @@ CASES = {
 def test_objects(case: Case) -> None:
     translation = BACKEND.translate(case.gang, on(case.cluster, **case.config))
     assert list(translation.manifests) == list(case.want)
-    assert {loss.fidelity for loss in translation.losses} == {Fidelity.ENFORCED}
+    assert {each.fidelity for each in translation.treatments} == {Fidelity.ENFORCED}
 
 
 def test_equal_gangs_of_two_namespaces_never_share_a_name() -> None:
@@ -307,9 +307,11 @@ def test_kais_own_topology_annotation_is_the_fallback() -> None:
 
 
 def test_reuse_is_reported_as_lost() -> None:
-    [gang, loss] = BACKEND.translate(make.gang("g", {"a": 1}, reuse="old"), on(clusters.KAI_012)).losses
+    [gang, treatment] = BACKEND.translate(
+        make.gang("g", {"a": 1}, reuse="old"), on(clusters.KAI_012)
+    ).treatments
     assert gang.fidelity is Fidelity.ENFORCED
-    assert loss.property == Capability.REUSE
+    assert treatment.property == Capability.REUSE
 
 
 def test_without_its_kinds_kai_is_waited_for() -> None:

@@ -318,8 +318,11 @@ def test_every_podgroup_says_the_same_about_topology(name: str) -> None:
 def test_without_the_feature_the_annotation_that_would_wedge_a_gang_is_never_written() -> None:
     context = replace(RACKS, config={})
     assert spec_of(make.gang("g", {"a": 1}, preferred=RACK), context) == {""}
-    [_, loss] = BACKEND.translate(make.gang("g", {"a": 1}, preferred=RACK), context).losses
-    assert (loss.property, loss.fidelity) == (Capability.TOPOLOGY_PREFERRED, Fidelity.NOT_EXPRESSIBLE)
+    [_, treatment] = BACKEND.translate(make.gang("g", {"a": 1}, preferred=RACK), context).treatments
+    assert (treatment.property, treatment.fidelity) == (
+        Capability.TOPOLOGY_PREFERRED,
+        Fidelity.NOT_EXPRESSIBLE,
+    )
     with pytest.raises(Unsupported, match="set networkTopologyEnabled"):
         BACKEND.translate(make.gang("g", {"a": 1}, required=RACK), context)
 
@@ -376,7 +379,7 @@ def test_what_koordinator_would_ignore_is_refused(name: str) -> None:
 
 def test_a_wish_for_a_part_of_the_gang_is_reported_as_lost() -> None:
     gang = make.gang("g", {"a": 1, "b": 1, "c": 1}, groups=[make.group("ab", ["a", "b"], preferred=RACK)])
-    lost = {each.property: each.fidelity for each in BACKEND.translate(gang, RACKS).losses}
+    lost = {each.property: each.fidelity for each in BACKEND.translate(gang, RACKS).treatments}
     assert lost[Capability.TOPOLOGY_PREFERRED] is Fidelity.NOT_EXPRESSIBLE
     assert lost[Capability.HIERARCHY] is Fidelity.NOT_EXPRESSIBLE
 
@@ -391,12 +394,12 @@ def test_unlike_roles_are_only_approximated() -> None:
     gang = make.gang("g", {"a": 1, "b": 1}, required=RACK)
     fidelity = {
         each.property: each.fidelity
-        for each in BACKEND.translate(gang, replace(RACKS, cliqueset=cliqueset)).losses
+        for each in BACKEND.translate(gang, replace(RACKS, cliqueset=cliqueset)).treatments
     }
     assert fidelity[Capability.TOPOLOGY_REQUIRED] is Fidelity.APPROXIMATED
     alike = make.cliqueset(cliques={"a": 1, "b": 1})
-    for loss in BACKEND.translate(gang, replace(RACKS, cliqueset=alike)).losses:
-        assert loss.fidelity is Fidelity.ENFORCED
+    for each in BACKEND.translate(gang, replace(RACKS, cliqueset=alike)).treatments:
+        assert each.fidelity is Fidelity.ENFORCED
 
 
 def affinity_of(pod: Manifest) -> Manifest:

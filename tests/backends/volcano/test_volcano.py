@@ -210,8 +210,8 @@ def test_a_pod_of_podgroups_that_share_a_rack_is_marked_for_their_subgroup_and_i
 
 
 def told(gang: PodGang, context: Context) -> dict[str, tuple[Fidelity, str]]:
-    losses = BACKEND.translate(gang, context).losses
-    return {each.property: (each.fidelity, each.reason) for each in losses}
+    treatments = BACKEND.translate(gang, context).treatments
+    return {each.property: (each.fidelity, each.reason) for each in treatments}
 
 
 def test_everything_is_enforced_on_a_current_volcano() -> None:

@@ -145,7 +145,7 @@ def test_a_preference_that_would_be_ignored_is_left_out_and_reported(name: str) 
     translation = BACKEND.translate(NEAR, context)
     [made] = translation.manifests
     assert made["spec"].get("networkTopology") == want
-    [preferred] = [each for each in translation.losses if each.property == Capability.TOPOLOGY_PREFERRED]
+    [preferred] = [each for each in translation.treatments if each.property == Capability.TOPOLOGY_PREFERRED]
     assert (preferred.fidelity is Fidelity.NOT_EXPRESSIBLE) is (want is None)
 
 

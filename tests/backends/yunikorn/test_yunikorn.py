@@ -197,8 +197,8 @@ def test_its_application_starts_once_and_nothing_can_be_edited_while_pods_are_on
 
 
 def fidelity(gang: PodGang, context: Context | None = None) -> dict[str, Fidelity]:
-    losses = BACKEND.translate(gang, context or on()).losses
-    return {str(each.property): each.fidelity for each in losses}
+    treatments = BACKEND.translate(gang, context or on()).treatments
+    return {str(each.property): each.fidelity for each in treatments}
 
 
 def test_a_gang_becomes_no_object() -> None:

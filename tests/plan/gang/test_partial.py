@@ -10,7 +10,7 @@ from tests.plan.gang.states import EARLIER, PLAIN, PRESENT, RESERVING, ROLE, gan
 
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Capability, Fidelity, Loss, Translation
+from grove.backends.base import Capability, Fidelity, Translation, Treatment
 from grove.plan.gang.partial import PARTIAL_SECONDS, RESERVED_SECONDS, plan_partial
 from grove.plan.gang.state import OtherGang, PartialMemory, Translated, Wait
 from grove.testing import make
@@ -20,7 +20,7 @@ HALF = [pod("a", node="n1"), pod("b")]
 WAITING = [pod("a"), pod("b")]
 SOUGHT = [*WAITING, placeholder("tg-0", node=""), placeholder("tg-1", node="")]
 HELD = [*WAITING, placeholder("tg-0"), placeholder("tg-1", node="")]
-NO_GUARANTEE = Translated(Translation(losses=(Loss(Capability.GANG, Fidelity.NOT_EXPRESSIBLE),)))
+NO_GUARANTEE = Translated(Translation(treatments=(Treatment(Capability.GANG, Fidelity.NOT_EXPRESSIBLE),)))
 SINCE = 100.0
 ONE_BOUND, ONE_HELD = (1, PRESENT), (1, 2, PRESENT)
 HOLDS_ON = "only a part of the gang is on nodes"

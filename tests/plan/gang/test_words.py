@@ -3,7 +3,7 @@
 import pytest
 
 from grove.api.clique import PodClique
-from grove.backends.base import Capability, Fidelity, Loss, Reading, Verdict
+from grove.backends.base import Capability, Fidelity, Reading, Treatment, Verdict
 from grove.errors import (
     BackendFailed,
     BeingDeleted,
@@ -71,13 +71,13 @@ def test_failures(failure: GroveError, reason: str, want: list[tuple[str, str]])
 
 
 def test_what_is_lost_in_translation_is_one_condition_and_a_missing_guarantee_another() -> None:
-    losses = [
-        Loss(Capability.GANG, Fidelity.NOT_EXPRESSIBLE, "no gangs"),
-        Loss(Capability.PRIORITY, Fidelity.APPROXIMATED, "roughly"),
-        Loss(Capability.QUEUE, Fidelity.ENFORCED, "all of it"),
-        Loss(Capability.REUSE, Fidelity.NOT_EXPRESSIBLE, "not at all"),
+    treatments = [
+        Treatment(Capability.GANG, Fidelity.NOT_EXPRESSIBLE, "no gangs"),
+        Treatment(Capability.PRIORITY, Fidelity.APPROXIMATED, "roughly"),
+        Treatment(Capability.QUEUE, Fidelity.ENFORCED, "all of it"),
+        Treatment(Capability.REUSE, Fidelity.NOT_EXPRESSIBLE, "not at all"),
     ]
-    assert [(each.type, each.status, each.message) for each in extra_conditions(losses, None)] == [
+    assert [(each.type, each.status, each.message) for each in extra_conditions(treatments, None)] == [
         ("GangGuarantee", "False", "no gangs"),
         (
             "TranslationLoss",

@@ -17,16 +17,16 @@ from grove.backends.base import (
     Capability,
     Context,
     Fidelity,
-    Loss,
     Precondition,
     Reading,
     Traits,
     Translation,
+    Treatment,
     Verdict,
 )
-from grove.backends.losses import account
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
 from grove.backends.shape import named, owned_metadata, progress, verdict_of
+from grove.backends.treatments import account
 from grove.errors import FieldError, Unsupported, Waiting
 from grove.meta import Manifest, Resource, resource
 
@@ -67,14 +67,14 @@ class Backend:
     def translate(self, gang: PodGang, context: Context) -> Translation:
         if not context.cluster.serves(PODGROUPS):
             raise Waiting(f"scheduler backend {self.name} waits for {PODGROUPS}; install {SCHEDULER}")
-        losses = account(gang, self.capabilities(context), SCHEDULER, _losses(gang))
+        treatments = account(gang, self.capabilities(context), SCHEDULER, _exceptions(gang))
         podgroup: Manifest = {
             "apiVersion": PODGROUPS.api_version,
             "kind": PODGROUPS.kind,
             "metadata": owned_metadata(gang, _group_name(gang, context)),
             "spec": {"minMember": gang.minimum, **_timeout(context)},
         }
-        return Translation((podgroup,), losses)
+        return Translation((podgroup,), treatments)
 
     def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
         prepared = copy_of(pod)
@@ -104,11 +104,11 @@ def _group_name(gang: PodGang, context: Context) -> str:
     return named(gang.name, gang, context, names.LABEL_LIMIT)
 
 
-def _losses(gang: PodGang) -> list[Loss]:
+def _exceptions(gang: PodGang) -> list[Treatment]:
     if len(gang.spec.podgroups) < 2:
         return []
     reason = f"{SCHEDULER} counts pods and does not tell roles apart once the gang was placed"
-    return [Loss(Capability.SUBGROUPS, Fidelity.APPROXIMATED, reason)]
+    return [Treatment(Capability.SUBGROUPS, Fidelity.APPROXIMATED, reason)]
 
 
 def _timeout(context: Context) -> Manifest:

@@ -18,11 +18,11 @@ from grove.backends.base import (
     FixedFields,
     GangSnapshot,
     Lifecycle,
-    Loss,
     Precondition,
     Reading,
     Traits,
     Translation,
+    Treatment,
     object_name,
 )
 from grove.backends.default import generation as generations
@@ -47,9 +47,9 @@ from grove.backends.default.modes import (
     unhonoured,
 )
 from grove.backends.default.objects import Dialect
-from grove.backends.losses import account
 from grove.backends.podspec import add_gate, copy_of, inherit_priority
 from grove.backends.shape import is_ours, podgroup_of, revision
+from grove.backends.treatments import account
 from grove.errors import FieldError, InvalidConfiguration, Unsupported, Waiting
 from grove.meta import Manifest, Resource
 
@@ -136,10 +136,12 @@ class DefaultBackend:
         if refused:
             reasons = "; ".join(f"{each.field}: {refusal(each, generation)}" for each in refused)
             raise Unsupported(f"gang {gang.key}: {reasons}")
-        losses = account(gang, self.capabilities(context), "kube-scheduler", _losses(gang, generation, mode))
+        treatments = account(
+            gang, self.capabilities(context), "kube-scheduler", _exceptions(gang, generation, mode)
+        )
         if generation is None or not gang.spec.podgroups:
-            return Translation(losses=losses)
-        return Translation(Dialect(gang, generation, mode, _revision(gang, context)).manifests(), losses)
+            return Translation(treatments=treatments)
+        return Translation(Dialect(gang, generation, mode, _revision(gang, context)).manifests(), treatments)
 
     def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
         generation = self._generation(context)
@@ -201,17 +203,19 @@ def _refuse_other_namespaces(gang: PodGang) -> None:
                 )
 
 
-def _losses(gang: PodGang, generation: Generation | None, mode: Mode) -> Iterator[Loss]:
+def _exceptions(gang: PodGang, generation: Generation | None, mode: Mode) -> Iterator[Treatment]:
     if generation is None:
-        yield Loss(Capability.GANG, Fidelity.NOT_EXPRESSIBLE, f"pods run without a gang guarantee: {ABSENT}")
+        yield Treatment(
+            Capability.GANG, Fidelity.NOT_EXPRESSIBLE, f"pods run without a gang guarantee: {ABSENT}"
+        )
     elif mode is Mode.FLAT and needed(gang.spec.podgroups) > 1:
         reason = "each podgroup is placed as a gang of its own; nothing makes them wait for one another"
-        yield Loss(Capability.HIERARCHY, Fidelity.APPROXIMATED, reason)
+        yield Treatment(Capability.HIERARCHY, Fidelity.APPROXIMATED, reason)
     keys = sorted({key for key, _ in preferences(gang)})
     if keys:
         used = f"pod affinity to {', '.join(keys)} is used instead"
         reason = f"kube-scheduler has no preferred packing of gangs; {used}"
-        yield Loss(Capability.TOPOLOGY_PREFERRED, Fidelity.APPROXIMATED, reason)
+        yield Treatment(Capability.TOPOLOGY_PREFERRED, Fidelity.APPROXIMATED, reason)
 
 
 def _priority_conflicts(cliqueset: PodCliqueSet) -> Iterator[FieldError]:

@@ -29,7 +29,6 @@ from grove.backends.base import (
 )
 from grove.backends.kai import reading, topology
 from grove.backends.kai.queue import QUEUE, QUEUES, missing_queue, queue_conflicts, queue_of
-from grove.backends.losses import account
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
 from grove.backends.shape import (
     constraints_of,
@@ -39,6 +38,7 @@ from grove.backends.shape import (
     podgroup_of,
     was_placed,
 )
+from grove.backends.treatments import account
 from grove.errors import FieldError, Unsupported, Waiting
 from grove.meta import Manifest, Resource, resource
 

@@ -31,7 +31,6 @@ from grove.backends.base import (
 )
 from grove.backends.koordinator import quota, reading, recall, topology
 from grove.backends.koordinator.settings import CONFIG_KEYS, settings_of
-from grove.backends.losses import account
 from grove.backends.podspec import add_affinity, add_gate, add_metadata, copy_of, inherit_priority
 from grove.backends.shape import (
     groups_by_podgroup,
@@ -41,6 +40,7 @@ from grove.backends.shape import (
     podgroup_of,
     was_placed,
 )
+from grove.backends.treatments import account
 from grove.errors import FieldError, Unsupported, Waiting
 from grove.meta import Manifest, Resource
 
@@ -102,8 +102,8 @@ class KoordinatorBackend:
             raise Waiting(f"scheduler backend koordinator waits: {_not_served(settings.podgroups)}")
         _refuse_doubles(gang)
         asked = topology.asked_by(gang)
-        lost = topology.losses(gang, asked, context, settings)
-        accounted = account(gang, self.capabilities(context), "Koordinator", lost)
+        exceptions = topology.treatments(gang, asked, context, settings)
+        accounted = account(gang, self.capabilities(context), "Koordinator", exceptions)
         quota.await_quotas(gang, context, settings)
         packing = topology.gather(gang, asked, context, settings)
         members = [each for each in gang.spec.podgroups if each.min_replicas > 0]

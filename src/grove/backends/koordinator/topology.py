@@ -14,7 +14,7 @@ from typing import Any, Final
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import GangTopologyConstraint, PodGang
 from grove.api.topology import TopologyConstraint
-from grove.backends.base import Capability, Context, Fidelity, Loss
+from grove.backends.base import Capability, Context, Fidelity, Treatment
 from grove.backends.koordinator.settings import Settings
 from grove.errors import FieldError, Waiting
 from grove.meta import Manifest, resource
@@ -135,23 +135,23 @@ def _missing(gang: PodGang, required: Sequence[str], known: Mapping[str, str] | 
     return f"{wants}, but no layer of the ClusterNetworkTopology {NAME!r} has {lacking}; add a layer for it"
 
 
-def losses(gang: PodGang, asked: Asked, context: Context, settings: Settings) -> Iterator[Loss]:
+def treatments(gang: PodGang, asked: Asked, context: Context, settings: Settings) -> Iterator[Treatment]:
     """What becomes of the gang's constraints, where it is not simply kept."""
     required, preferred = Capability.TOPOLOGY_REQUIRED, Capability.TOPOLOGY_PREFERRED
     no = Fidelity.NOT_EXPRESSIBLE
     if gang.spec.topology_constraint_group_configs and not (asked.narrow_required or asked.narrow_preferred):
-        yield Loss(Capability.HIERARCHY, Fidelity.ENFORCED)
+        yield Treatment(Capability.HIERARCHY, Fidelity.ENFORCED)
     if asked.narrow_required:
         reason = f"{', '.join(asked.narrow_required)}: {_NARROW}"
-        yield Loss(required, no, f"{reason}; require it for the whole set", required=True)
+        yield Treatment(required, no, f"{reason}; require it for the whole set", required=True)
     elif asked.required and not settings.topology:
-        yield Loss(required, no, f"{', '.join(asked.required)}: {_OFF}", required=True)
+        yield Treatment(required, no, f"{', '.join(asked.required)}: {_OFF}", required=True)
     elif asked.required and _unlike(context.cliqueset):
-        yield Loss(required, Fidelity.APPROXIMATED, _UNLIKE, required=True)
+        yield Treatment(required, Fidelity.APPROXIMATED, _UNLIKE, required=True)
     if dropped := [*asked.narrow_preferred, *_unknown(asked.preferred, context, settings)]:
         why = _NARROW if asked.narrow_preferred else "no layer of the ClusterNetworkTopology has it"
         why = why if settings.topology else "koord-scheduler's network topology is not in use here"
-        yield Loss(preferred, no, f"{', '.join(dict.fromkeys(dropped))}: {why}")
+        yield Treatment(preferred, no, f"{', '.join(dict.fromkeys(dropped))}: {why}")
 
 
 def _unknown(keys: Sequence[str], context: Context, settings: Settings) -> Sequence[str]:

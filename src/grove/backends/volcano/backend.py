@@ -18,16 +18,16 @@ from grove.backends.base import (
     Context,
     Edit,
     Fidelity,
-    Loss,
     Precondition,
     Probe,
     Reading,
     Traits,
     Translation,
+    Treatment,
 )
-from grove.backends.losses import account
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
 from grove.backends.shape import podgroup_of
+from grove.backends.treatments import account
 from grove.backends.volcano import reading
 from grove.backends.volcano.admission import requestless, resources_of, topology_errors
 from grove.backends.volcano.objects import (
@@ -133,14 +133,14 @@ class VolcanoBackend:
                 f"gang {gang.key}: Grove has not seen the HyperNodes, whose tiers the PodGroup must name"
             )
         plan = packing(gang, context, chosen, sight) if able >= _TOPOLOGY else Packing()
-        losses = account(gang, able, "Volcano", self._exceptions(gang, context, plan))
+        treatments = account(gang, able, "Volcano", self._exceptions(gang, context, plan))
         queue = queue_of(gang, context)
         if not _is_placed(gang):
             _wait_for_queue(gang, queue, sight)
             _wait_for_topology(gang, context, chosen, sight)
         if not gang.spec.podgroups:
-            return Translation(losses=losses)
-        return Translation((podgroup_manifest(gang, queue, plan, context),), losses)
+            return Translation(treatments=treatments)
+        return Translation((podgroup_manifest(gang, queue, plan, context),), treatments)
 
     def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
         podgroup = podgroup_of(pod, gang)
@@ -183,7 +183,7 @@ class VolcanoBackend:
             return "the configuration of scheduler profile volcano says networkTopology: Disabled"
         return "this release of Volcano cannot name tiers (1.14 can)"
 
-    def _exceptions(self, gang: PodGang, context: Context, plan: Packing) -> Iterator[Loss]:
+    def _exceptions(self, gang: PodGang, context: Context, plan: Packing) -> Iterator[Treatment]:
         told = []
         if not knows_subgroups(context) and len(gang.spec.podgroups) > 1:
             told.append(
@@ -196,21 +196,21 @@ class VolcanoBackend:
                 "and Volcano binds them one by one"
             )
         if told:
-            yield Loss(Capability.SUBGROUPS, Fidelity.APPROXIMATED, "; ".join(told))
+            yield Treatment(Capability.SUBGROUPS, Fidelity.APPROXIMATED, "; ".join(told))
         if strict := _strict(gang, plan):
             reason = (
                 f"{', '.join(strict)}: Volcano wants a domain with room for all pods, not for the minimum"
             )
-            yield Loss(Capability.TOPOLOGY_REQUIRED, Fidelity.APPROXIMATED, reason, required=True)
+            yield Treatment(Capability.TOPOLOGY_REQUIRED, Fidelity.APPROXIMATED, reason, required=True)
         unable = self._unable(context)
         lost = [unable] if unable and preferences(gang) else plan.lost
         if lost:
-            yield Loss(Capability.TOPOLOGY_PREFERRED, Fidelity.NOT_EXPRESSIBLE, "; ".join(lost))
+            yield Treatment(Capability.TOPOLOGY_PREFERRED, Fidelity.NOT_EXPRESSIBLE, "; ".join(lost))
         elif broad := overshot(gang, self._sight(context)):
             reason = (
                 f"{', '.join(broad)}: Volcano prefers the smallest domain that has room, whichever is named"
             )
-            yield Loss(Capability.TOPOLOGY_PREFERRED, Fidelity.APPROXIMATED, reason)
+            yield Treatment(Capability.TOPOLOGY_PREFERRED, Fidelity.APPROXIMATED, reason)
 
 
 def _is_placed(gang: PodGang) -> bool:

@@ -23,9 +23,9 @@ from grove.backends.base import (
     Traits,
     Translation,
 )
-from grove.backends.losses import account
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
 from grove.backends.shape import constraints_of, podgroup_of
+from grove.backends.treatments import account
 from grove.backends.yunikorn import reading
 from grove.backends.yunikorn.marks import marks_of, renewed_marks, timeout_of
 from grove.backends.yunikorn.queue import (
@@ -34,7 +34,7 @@ from grove.backends.yunikorn.queue import (
     NAMESPACE,
     name_problem,
     queue_errors,
-    queue_losses,
+    queue_treatments,
 )
 from grove.backends.yunikorn.requests import effective_requests
 from grove.errors import FieldError, InvalidConfiguration
@@ -80,7 +80,7 @@ class YuniKornBackend:
         return [*queue_errors(cliqueset), *_topology_errors(cliqueset), *_request_errors(cliqueset)]
 
     def translate(self, gang: PodGang, context: Context) -> Translation:
-        return Translation((), account(gang, _ABLE, "YuniKorn", queue_losses(gang, context)))
+        return Translation((), account(gang, _ABLE, "YuniKorn", queue_treatments(gang, context)))
 
     def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
         podgroup = podgroup_of(pod, gang)

@@ -15,7 +15,7 @@ import yaml
 from grove.api import names
 from grove.api.cliqueset import PodCliqueSet, PodCliqueTemplate
 from grove.api.gang import PodGang
-from grove.backends.base import Capability, Context, Fidelity, Loss
+from grove.backends.base import Capability, Context, Fidelity, Treatment
 from grove.backends.untyped import mapping, mappings
 from grove.errors import FieldError, Waiting
 from grove.meta import Object, resource
@@ -109,7 +109,7 @@ def configuration(context: Context) -> QueueConfiguration | None:
     return _parsed(next((text for text in texts if text), ""))
 
 
-def queue_losses(gang: PodGang, context: Context) -> tuple[Loss, ...]:
+def queue_treatments(gang: PodGang, context: Context) -> tuple[Treatment, ...]:
     """What becomes of the queue that a gang names; raises Waiting for one that would be refused."""
     queue, known = queue_of(gang, context), configuration(context)
     if not queue or known is None:
@@ -120,13 +120,13 @@ def queue_losses(gang: PodGang, context: Context) -> tuple[Loss, ...]:
             f"YuniKorn ignores the queue {queue!r}: its placement rules ({', '.join(rules)}) lack "
             f"`provided`; add it to queues.yaml in the ConfigMap {CONFIG_MAP}"
         )
-        return (Loss(Capability.QUEUE, Fidelity.NOT_EXPRESSIBLE, reason),)
+        return (Treatment(Capability.QUEUE, Fidelity.NOT_EXPRESSIBLE, reason),)
     if rules[0] != "provided":
         reason = f"YuniKorn may ignore the queue {queue!r}: the rule `{rules[0]}` comes before `provided`"
-        return (Loss(Capability.QUEUE, Fidelity.APPROXIMATED, reason),)
+        return (Treatment(Capability.QUEUE, Fidelity.APPROXIMATED, reason),)
     path = queue if queue.startswith("root.") else f"root.{queue.replace('.', '_dot_')}"
     _refuse_unusable(gang, path.lower(), known, may_create=dict(known.rules)["provided"])
-    return (Loss(Capability.QUEUE, Fidelity.ENFORCED),)
+    return (Treatment(Capability.QUEUE, Fidelity.ENFORCED),)
 
 
 def _refuse_unusable(gang: PodGang, path: str, known: QueueConfiguration, *, may_create: bool) -> None:

@@ -49,8 +49,8 @@ def plan_partial(state: GangState) -> PartialPlan:
     living = [pod for pod in state.members if pod.active]
     bound = [pod for pod in living if pod.bound]
     guaranteed = not any(
-        loss.property == Capability.GANG and loss.fidelity is not Fidelity.ENFORCED
-        for loss in state.translated.translation.losses
+        each.property == Capability.GANG and each.fidelity is not Fidelity.ENFORCED
+        for each in state.translated.translation.treatments
     )
     if bound and not found.complete and guaranteed:
         why = f"{found.sentence}, and nothing changed for {PARTIAL_SECONDS:g} seconds"

@@ -44,7 +44,7 @@ def report_gang(state: GangState, problems: Problems, *, gang: PodGang, listed: 
         message=" ".join([reading.message, *beyond_limit(state.cliques)]),
         placement_score=reading.placement_score,
         extra=(
-            *extra_conditions(state.translated.translation.losses, failure),
+            *extra_conditions(state.translated.translation.treatments, failure),
             *_pending_move(state),
             *stray_pods([pod.name for pod in state.stray_pods]),
         ),

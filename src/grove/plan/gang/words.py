@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from grove.api import conditions, labels
 from grove.api.clique import PodClique
 from grove.api.gang import PodGang
-from grove.backends.base import Capability, Fidelity, Loss, Reading
+from grove.backends.base import Capability, Fidelity, Reading, Treatment
 from grove.errors import (
     PASSING,
     BeingDeleted,
@@ -92,13 +92,13 @@ def reason_of(failure: GroveError) -> str:
             return conditions.SYNC_FAILED
 
 
-def extra_conditions(losses: Sequence[Loss], failure: GroveError | None) -> tuple[Condition, ...]:
+def extra_conditions(treatments: Sequence[Treatment], failure: GroveError | None) -> tuple[Condition, ...]:
     """What translation adds to the status: no guarantee, something lost, somebody else's field."""
-    return (*_losses(losses), *_failing(failure))
+    return (*_losses(treatments), *_failing(failure))
 
 
-def _losses(losses: Sequence[Loss]) -> list[Condition]:
-    lost = [loss for loss in losses if loss.fidelity is not Fidelity.ENFORCED]
+def _losses(treatments: Sequence[Treatment]) -> list[Condition]:
+    lost = [loss for loss in treatments if loss.fidelity is not Fidelity.ENFORCED]
     said = [
         Condition(
             type=conditions.GANG_GUARANTEE,

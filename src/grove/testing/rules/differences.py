@@ -174,7 +174,7 @@ class DifferenceRules(Subject):
         if declared:
             return f"capabilities() declares {' and '.join(sorted(declared))}"
         enforced = any(each.accounts_for(about, enforced=True) for each in found)
-        return f"its losses call {' or '.join(about)} enforced" if enforced else ""
+        return f"its treatments call {' or '.join(about)} enforced" if enforced else ""
 
 
 def _with_and_without(what: str, asked: Sequence[Twin]) -> Iterator[Pair]:
@@ -189,5 +189,5 @@ def _same(pair: Pair, about: Sequence[Capability], claim: str, place: int) -> st
         f"{about[0]} at the level of {pair.level}: a gang with {pair.one.text} and one with "
         f"{pair.other.text} become the same objects and pods in contexts()[{place}], although {claim}; write "
         "the property into an object or onto the pods. If the scheduler cannot honour it, do not declare it, "
-        "or for such gangs give losses.account() a Loss that says why, or raise Unsupported"
+        "or for such gangs give treatments.account() a Treatment that says why, or raise Unsupported"
     )

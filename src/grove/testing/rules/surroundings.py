@@ -31,4 +31,4 @@ class SurroundingsRules(Subject):
             made: Translation = self.backend.translate(SAMPLES[Capability.GANG], context)
         except (Unsupported, Waiting):
             return False
-        return made.losses != ()
+        return made.treatments != ()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from grove.api.gang import PodGang
-from grove.backends.base import Backend, Capability, Context, Fidelity, Loss
+from grove.backends.base import Backend, Capability, Context, Fidelity, Treatment
 from grove.errors import Unsupported, Waiting
 from grove.meta import Manifest
 from grove.testing import make
@@ -25,12 +25,12 @@ class Told:
     """A gang as the scheduler gets to know it, and what the backend says became of its properties."""
 
     statements: frozenset[Statement] = frozenset()
-    losses: tuple[Loss, ...] = ()
+    treatments: tuple[Treatment, ...] = ()
     refused: bool = False
 
     def accounts_for(self, about: Sequence[Capability], *, enforced: bool) -> bool:
         """Whether one of these properties is accounted for as enforced, or else as a loss."""
-        found = [each for each in self.losses if each.property in about]
+        found = [each for each in self.treatments if each.property in about]
         return any((each.fidelity is Fidelity.ENFORCED) is enforced for each in found)
 
 
@@ -66,7 +66,7 @@ def _told(backend: Backend, gang: PodGang, context: Context) -> Told:
         ) from None
     objects = [*translation.manifests]
     said = _statements([objects, pods], (), _without_names(objects))
-    return Told(frozenset(said), translation.losses)
+    return Told(frozenset(said), translation.treatments)
 
 
 def _pods(gang: PodGang) -> Iterator[Manifest]:

@@ -7,7 +7,7 @@ said is refused here, so that no backend can forget to.
 from collections.abc import Iterable, Iterator
 
 from grove.api.gang import GangTopologyConstraint, PodGang
-from grove.backends.base import Capability, Fidelity, Loss
+from grove.backends.base import Capability, Fidelity, Treatment
 from grove.errors import Unsupported
 
 
@@ -32,8 +32,8 @@ def properties_of(gang: PodGang) -> tuple[Capability, ...]:
 
 
 def account(
-    gang: PodGang, able: frozenset[Capability], scheduler: str, exceptions: Iterable[Loss] = ()
-) -> tuple[Loss, ...]:
+    gang: PodGang, able: frozenset[Capability], scheduler: str, exceptions: Iterable[Treatment] = ()
+) -> tuple[Treatment, ...]:
     """One entry for each property that the gang has and each exception; raises Unsupported for a lost must.
 
     `able` is what the backend declares; an exception says what it does not keep, or keeps otherwise, of this
@@ -54,11 +54,11 @@ _RANK = {capability.value: rank for rank, capability in enumerate(Capability)}
 _REQUIRED = frozenset({Capability.TOPOLOGY_REQUIRED})
 
 
-def _by_default(asked: Capability, able: frozenset[Capability], scheduler: str) -> Loss:
+def _by_default(asked: Capability, able: frozenset[Capability], scheduler: str) -> Treatment:
     must = asked in _REQUIRED
     if asked in able:
-        return Loss(asked, Fidelity.ENFORCED, required=must)
-    return Loss(asked, Fidelity.NOT_EXPRESSIBLE, f"{scheduler} {_LACKS[asked]}", required=must)
+        return Treatment(asked, Fidelity.ENFORCED, required=must)
+    return Treatment(asked, Fidelity.NOT_EXPRESSIBLE, f"{scheduler} {_LACKS[asked]}", required=must)
 
 
 _LACKS = {
