@@ -54,7 +54,7 @@ class Gangs:
         return [_gated(_ownerless(pod)) for pod in prepared]
 
     def _gang(self, number: int) -> PodGang:
-        return _stored(PodGang, GangRows(self._seen).row(number).manifest())
+        return _stored(PodGang, next(GangRows(self._seen).rows(number)).manifest())
 
     def _clique(self, number: int) -> PodClique:
         (row,) = Cliques(self._seen).rows(number)

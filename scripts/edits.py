@@ -21,8 +21,9 @@ from grove.embedded.machinery.schema import custom_schema
 from grove.meta import Manifest
 from grove.plan.children.gangs import desired_gang
 from grove.plan.children.rows import TemplateRevision
-from grove.plan.edits import differing_fields, has_shape, impossible_edits, shape_of
+from grove.plan.edits import EditedGang, differing_fields, fields_of, has_shape, impossible_edits, shape_of
 from grove.plan.hashing import generation_hash
+from grove.plan.layout import layout_of
 from grove.testing import make
 from grove.testing.conformance import BackendConformance
 from grove.testing.kits import kit_for
@@ -153,11 +154,12 @@ class Edited:
 
     def running(self, kit: BackendConformance, context: Context) -> str:
         """What it does while pods are on nodes."""
-        name = self.before.name
-        if not self.stored or impossible_edits(self.cliqueset, {}, {name: self.before}, {name}):
+        name, layout = self.before.name, layout_of(self.cliqueset, {})
+        if not self.stored or impossible_edits(self.cliqueset, layout, {}, {name: self.before}, {name}):
             return REFUSED
         editable = traits_of(kit.backend, context).editable
-        if differing_fields(self.desired, self.before, editable):
+        edited = EditedGang(self.desired, fields_of(layout, layout.base_gang(0)))
+        if differing_fields(edited, self.before, editable):
             return WAITS
         same = has_shape(self.before, shape_of(self.desired))
         return LATER_PODS if same and self.pending == NEW_PODS else IN_PLACE
@@ -205,7 +207,8 @@ def _desired(cliqueset: PodCliqueSet) -> Manifest:
     template = cliqueset.template
     hashed = generation_hash(template.cliques, priority_class=template.priority_class_name)
     binding = make.topology_binding(_TOPOLOGY)
-    return desired_gang(cliqueset, 0, TemplateRevision(template, hashed), backend="", topology=binding)
+    base = layout_of(cliqueset, {}).base_gang(0)
+    return desired_gang(cliqueset, base, TemplateRevision(template, hashed), backend="", topology=binding)
 
 
 def _gang(desired: Manifest) -> PodGang:

@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -18,7 +18,13 @@ from grove.controllers.clique import CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
 from grove.controllers.dependencies import Dependencies
 from grove.controllers.gang import GangReconciler
-from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_GANG, PODS_BY_OWNER
+from grove.controllers.members import (
+    CLIQUES_BY_OWNER,
+    GANGS_BY_BASE,
+    PODS_BY_CLIQUE,
+    PODS_BY_GANG,
+    PODS_BY_OWNER,
+)
 from grove.controllers.memory.contests import Contests
 from grove.controllers.memory.liveness import Liveness
 from grove.controllers.memory.milestones import Milestones
@@ -28,6 +34,7 @@ from grove.controllers.memory.trials import Trials
 from grove.controllers.memory.vanished import Vanished
 from grove.controllers.pacing import PodTraffic, StatusThrottle, WriteLoad
 from grove.controllers.report import Reporter
+from grove.controllers.scaling_group import ScalingGroupReconciler
 from grove.controllers.schedulers.definitions import Definitions
 from grove.controllers.schedulers.observation import Observation
 from grove.controllers.schedulers.remarks import Remarks
@@ -190,7 +197,8 @@ def _cache(
     cache = Cache(client, clock, rng=rng)
     cache.add(kinds.CLIQUESETS, PodCliqueSet)
     for kind in registry.KINDS:
-        cache.add(kind.resource, kind.view, labels=kind.selector, indexes={BY_SET: set_of})
+        indexes = {BY_SET: set_of, **_INDEXES.get(kind.resource, {})}
+        cache.add(kind.resource, kind.view, labels=kind.selector, indexes=indexes)
     pods = cache.add(
         kinds.PODS,
         Pod,
@@ -253,6 +261,10 @@ def _controllers(
         wakeups.CLIQUE: (
             CliqueReconciler(deps, PodLimit(deps.cache, most)),
             syncs.pod_clique.concurrent_syncs,
+        ),
+        wakeups.SCALING_GROUP: (
+            ScalingGroupReconciler(deps),
+            syncs.pod_clique_scaling_group.concurrent_syncs,
         ),
         wakeups.GANG: (GangReconciler(deps, standalone), syncs.pod_gang.concurrent_syncs),
         wakeups.TOPOLOGY: (TopologyReconciler(deps), 1),
@@ -328,7 +340,20 @@ def gang_of(item: Object) -> Iterable[str]:
     return (str(Key(item.namespace, name)),) if name else ()
 
 
+def base_of(item: Object) -> Iterable[str]:
+    """The index of scaled gangs by their base gang."""
+    name = item.labels.get(labels.BASE_POD_GANG)
+    return (str(Key(item.namespace, name)),) if name else ()
+
+
 def clique_of(item: Object) -> Iterable[str]:
     """The index by clique."""
     name = item.labels.get(labels.POD_CLIQUE)
     return (str(Key(item.namespace, name)),) if name else ()
+
+
+#: What children are found by besides their set.
+_INDEXES: Mapping[Resource, Mapping[str, Callable[[Object], Iterable[str]]]] = {
+    kinds.GANGS: {GANGS_BY_BASE: base_of},
+    kinds.CLIQUES: {CLIQUES_BY_OWNER: owner_uids},
+}

@@ -26,11 +26,6 @@ def test_a_set_is_refused_whole_for(template: Manifest, field: str) -> None:
     assert [error.field for error in unsupported(cliqueset)] == [field]
 
 
-def test_scaling_groups_are_refused() -> None:
-    cliqueset = make.cliqueset("t", {"a": 1}, groups=[make.scaling_group("g", ["a"])])
-    assert [error.field for error in unsupported(cliqueset)] == ["spec.template.podCliqueScalingGroups"]
-
-
 def test_autoscaling_is_accepted_with_a_word() -> None:
     role = make.template("a")
     role["spec"]["autoScalingConfig"] = {"maxReplicas": 3}

@@ -80,6 +80,6 @@ def test_strangers_carry_the_labels_and_belong_to_nobody() -> None:
 
 def test_children_that_lost_their_owner_are_taken_for_the_same_set() -> None:
     lost = make.view(PodClique, make.clique_manifest(ROLE, 2))
-    assert of_one_set(lost, gang())
-    assert of_one_set(clique(), gang())
-    assert not of_one_set(clique("uid-other"), gang())
+    assert of_one_set(cache(), lost, gang())
+    assert of_one_set(cache(), clique(), gang())
+    assert not of_one_set(cache(), clique("uid-other"), gang())

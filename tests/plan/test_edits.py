@@ -20,6 +20,8 @@ from grove.plan.edits import (
     MINIMUM,
     PRIORITY,
     TOPOLOGY,
+    EditedGang,
+    GangFields,
     decided_minima,
     defer_edits,
     differing_fields,
@@ -29,6 +31,7 @@ from grove.plan.edits import (
     pending_sentence,
     placed_gangs,
 )
+from grove.plan.layout import layout_of
 from grove.testing import make
 
 RACK, ZONE = "example.com/rack", "topology.kubernetes.io/zone"
@@ -166,7 +169,15 @@ def wanted_gang(
     cliqueset = make.cliqueset("t", [make.template("leader"), worker], template=template)
     binding = make.topology_binding("new")
     revision = TemplateRevision(cliqueset.template)
-    return desired_gang(cliqueset, 0, revision, backend="default", topology=binding, minima=minima)
+    base = layout_of(cliqueset, {}).base_gang(0)
+    minima = {f"t-0-{role}": least for role, least in (minima or {}).items()}
+    return desired_gang(cliqueset, base, revision, backend="default", topology=binding, minima=minima)
+
+
+def edited(manifest: Manifest) -> EditedGang:
+    """What the set asks for, with the fields of a set of these two roles."""
+    roles = {"t-0-leader": "spec.template.cliques[0]", "t-0-worker": "spec.template.cliques[1]"}
+    return EditedGang(manifest, GangFields(GANG_FIELD, roles, {}))
 
 
 @dataclass(frozen=True)
@@ -229,7 +240,7 @@ EDITS = {
 @pytest.mark.parametrize("case", EDITS.values(), ids=EDITS)
 def test_an_edit_of_a_placed_gang_is_told_or_held(case: Held, editable: frozenset[str]) -> None:
     held = [field for about, fields in case.fields.items() if about not in editable for field in fields]
-    assert sorted(differing_fields(case.wanted, case.gang, editable)) == sorted(held)
+    assert sorted(differing_fields(edited(case.wanted), case.gang, editable)) == sorted(held)
 
 
 def copied(manifest: Manifest) -> Manifest:
@@ -243,9 +254,9 @@ def copied(manifest: Manifest) -> Manifest:
 @pytest.mark.parametrize("case", EDITS.values(), ids=EDITS)
 def test_what_is_held_is_written_as_the_gang_has_it(case: Held, editable: frozenset[str]) -> None:
     desired = copied(case.wanted)
-    defer_edits(desired, case.gang, editable)
+    defer_edits(edited(desired), case.gang, editable)
     told = [field for about, fields in case.fields.items() if about in editable for field in fields]
-    assert sorted(differing_fields(desired, case.gang, ())) == sorted(told)
+    assert sorted(differing_fields(edited(desired), case.gang, ())) == sorted(told)
     keeps_place = TOPOLOGY in case.fields and TOPOLOGY not in editable
     name = case.gang.annotations.get(labels.TOPOLOGY_NAME)
     named = desired["metadata"]["annotations"][labels.TOPOLOGY_NAME]
@@ -254,7 +265,7 @@ def test_what_is_held_is_written_as_the_gang_has_it(case: Held, editable: frozen
 
 def test_what_is_held_is_written_with_the_constraints_and_the_priority_of_the_gang() -> None:
     desired = wanted_gang(priority="high", required="zone", role="zone")
-    defer_edits(desired, placed_gang(priority="low", required=RACK), ())
+    defer_edits(edited(desired), placed_gang(priority="low", required=RACK), ())
     assert desired["spec"]["priorityClassName"] == "low"
     # The level that is not asked for is mentioned, so that it goes from a gang that has it.
     assert desired["spec"]["topologyConstraint"] == {"packConstraint": {"required": RACK, "preferred": None}}
@@ -273,7 +284,7 @@ def test_a_role_that_sleeps_or_wakes_up_does_so_though_the_scheduler_cannot_be_t
         (placed_gang(minima=(1, 0)), {"worker": 3}, [1, 3]),
     ):
         desired = wanted_gang(minima=minima)
-        defer_edits(desired, gang, ())
+        defer_edits(edited(desired), gang, ())
         assert [each["minReplicas"] for each in desired["spec"]["podgroups"]] == want
 
 
@@ -283,10 +294,9 @@ def test_roles_in_another_order_are_compared_with_their_own(had: bool) -> None:
     before = placed_gang(role_required=RACK if had else "")
     desired = wanted_gang(role="rack")
     desired["spec"]["podgroups"].reverse()
-    moved = ROLE_FIELD.replace("[1]", "[0]")
-    assert differing_fields(desired, before, ()) == ([] if had else [moved])
-    defer_edits(desired, before, ())
-    assert differing_fields(desired, before, ()) == []
+    assert differing_fields(edited(desired), before, ()) == ([] if had else [ROLE_FIELD])
+    defer_edits(edited(desired), before, ())
+    assert differing_fields(edited(desired), before, ()) == []
     levels = {
         each["name"]: ((each["topologyConstraint"] or {}).get("packConstraint") or {}).get("required")
         for each in desired["spec"]["podgroups"]
@@ -385,8 +395,9 @@ IMPOSSIBLE = {
 @pytest.mark.parametrize("case", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 def test_impossible_edits(case: Impossible) -> None:
     cliques = {name: clique(name, minimum, minimum) for name, minimum in case.cliques.items()}
+    layout = layout_of(case.cliqueset, {})
     assert [
-        str(error) for error in impossible_edits(case.cliqueset, cliques, GANGS, case.placed)
+        str(error) for error in impossible_edits(case.cliqueset, layout, cliques, GANGS, case.placed)
     ] == case.want
 
 

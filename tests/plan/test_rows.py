@@ -67,7 +67,7 @@ class ConfigMaps:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": metadata,
-            "data": {name: str(role.spec.replicas) for name, role in row.revision.roles.items()},
+            "data": {role.name: str(role.spec.replicas) for role in row.revision.template.cliques},
         }
 
     def _mend(self, desired: Manifest, living: Object) -> Manifest:

@@ -130,10 +130,6 @@ def two_roles(**fields: object) -> Manifest:
 
 
 UNSUPPORTED = {
-    "scaling groups": (
-        two_roles(groups=[make.scaling_group("g", ["a"])]),
-        "spec.template.podCliqueScalingGroups",
-    ),
     "a startup order": (
         two_roles(template={"cliqueStartupType": "CliqueStartupTypeInOrder"}),
         "spec.template.cliqueStartupType",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from grove.api.cliqueset import PodCliqueSet
 from grove.errors import FieldError
+from grove.plan.layout import pods_of_a_replica
 
 _WAY_OUT = "lower it, split the set, or raise limits.podsPerSet in the operator's configuration"
 
@@ -11,7 +12,7 @@ _WAY_OUT = "lower it, split the set, or raise limits.podsPerSet in the operator'
 def validate_limits(cliqueset: PodCliqueSet, *, pods_per_set: int) -> Iterator[FieldError]:
     """The field by which a set exceeds the limit, with the numbers and the way out."""
     replicas = cliqueset.spec.replicas
-    each = sum(clique.spec.replicas for clique in cliqueset.standalone_cliques)
+    each = pods_of_a_replica(cliqueset.template)
     # A replica whose roles are all scaled to zero has no pods, but objects all the same.
     asked = replicas * max(1, each)
     if asked <= pods_per_set:

@@ -21,12 +21,6 @@ def unsupported(cliqueset: PodCliqueSet) -> list[FieldError]:
     """The fields of a set whose meaning this release could not honour."""
     template = cliqueset.template
     errors = []
-    if template.pod_clique_scaling_groups:
-        errors.append(
-            FieldError(
-                "spec.template.podCliqueScalingGroups", "scaling groups are not supported by this release"
-            )
-        )
     if template.clique_startup_type != ANY_ORDER and len(template.cliques) > 1:
         errors.append(
             FieldError(

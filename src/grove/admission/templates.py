@@ -93,10 +93,12 @@ def trial_of(
     binding: ClusterTopologyBinding | None,
 ) -> Trial:
     """The first pod of a role, as the operator would create it but for its owner, who does not exist yet."""
-    template = cliqueset.template.cliques[index]
+    role = cliqueset.template.cliques[index].name
     seen = CliqueSetState(cliqueset, backend=backend.name, topology=binding)
-    clique = decode(without_absent(Cliques(seen).row(0, template).manifest()), PodClique)
-    gang = decode(without_absent(Gangs(seen).row(0).manifest()), PodGang)
+    base = seen.layout(0).base_gang(0)
+    planned = next(each for each in base.cliques if each.role.name == role)
+    clique = decode(without_absent(Cliques(seen).row(0, planned).manifest()), PodClique)
+    gang = decode(without_absent(Gangs(seen).row(base).manifest()), PodGang)
     # No other object has the set's UID in its name: the trial never meets a pod that exists.
     new = NewPod(0, f"{clique.name}-{cliqueset.uid[:8] or 'trial'}")
     pod = desired_pod(clique, new, next_revision(gang))

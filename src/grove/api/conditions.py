@@ -47,6 +47,7 @@ UNSCHEDULABLE: Final = "Unschedulable"
 PRECONDITION_MISSING: Final = "PreconditionMissing"
 SYNC_FAILED: Final = "SyncFailed"
 STEPPED_BACK: Final = "SteppedBack"
+WAITING_FOR_BASE: Final = "WaitingForBaseGang"
 POD_CREATE_FAILED: Final = "PodCreateFailed"
 SCALED_TO_ZERO: Final = "ScaledToZero"
 NO_OWNER: Final = "NoOwner"
@@ -134,6 +135,7 @@ TABLE: Final[tuple[Entry, ...]] = (
             SCALED_TO_ZERO,
             POD_CREATE_FAILED,
             STEPPED_BACK,
+            WAITING_FOR_BASE,
             PRECONDITION_MISSING,
             SYNC_FAILED,
             BACKEND_NOT_ENABLED,

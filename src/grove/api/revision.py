@@ -31,26 +31,32 @@ def restarts(gang: PodGang) -> int:
 #: What a scheduler is told of one podgroup: its name, its minimum, and the keys that it must and should
 #: share.
 Podgroup = tuple[str, int, tuple[str | None, str | None]]
+#: What it is told of podgroups that share a constraint: a name, theirs, and the keys.
+PackedGroup = tuple[str, tuple[str, ...], tuple[str | None, str | None]]
 
 
 def next_revision(gang: PodGang) -> str:
     """The revision of a gang that has no pod on a node."""
     spec = gang.spec
     podgroups = [(each.name, each.min_replicas, _pack(each.topology_constraint)) for each in spec.podgroups]
-    return revision_with(gang, podgroups, _pack(spec.topology_constraint), spec.priority_class_name)
+    groups = [
+        (each.name, each.pod_group_names, _pack(each.topology_constraint))
+        for each in spec.topology_constraint_group_configs
+    ]
+    return revision_with(gang, podgroups, groups, _pack(spec.topology_constraint), spec.priority_class_name)
 
 
 def revision_with(
-    gang: PodGang, podgroups: Sequence[Podgroup], pack: tuple[str | None, str | None], priority: str
+    gang: PodGang,
+    podgroups: Sequence[Podgroup],
+    groups: Sequence[PackedGroup],
+    pack: tuple[str | None, str | None],
+    priority: str,
 ) -> str:
-    """The revision that the gang would have with these podgroups, this constraint and this priority class.
+    """The revision that the gang would have with these podgroups, constraints and this priority class.
 
     The order of the podgroups does not count.
     """
-    groups = [
-        (each.name, each.pod_group_names, _pack(each.topology_constraint))
-        for each in gang.spec.topology_constraint_group_configs
-    ]
     templates = gang.annotations.get(labels.GENERATION_HASH, "")
     told = (sorted(podgroups), pack, groups, priority, templates, restarts(gang))
     return names.suffix(gang.uid, repr(told), length=_LENGTH)

@@ -14,6 +14,7 @@ from grove.api.event import EVENTS
 from grove.errors import ApiError, Unreachable
 from grove.kube.client import Client
 from grove.meta import Manifest, Resource, resource
+from grove.plan.children import registry
 
 REVIEWS: Final = resource(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
@@ -22,6 +23,8 @@ LEASES: Final = resource("coordination.k8s.io", "v1", "Lease")
 
 _READ: Final = ("list", "watch")
 _OWN: Final = ("list", "watch", "get", "create", "patch", "delete")
+#: What owns others of our objects; each of them has a status.
+_OWNERS: Final = (kinds.CLIQUESETS, kinds.SCALING_GROUPS, kinds.CLIQUES, kinds.GANGS)
 #: Questions asked at the same time.
 _AT_ONCE: Final = 16
 
@@ -72,21 +75,19 @@ def needed(
         return [*needs, *_event_needs(reads_events)]
     verbs: list[tuple[Resource, Sequence[str]]] = [
         (kinds.CLIQUESETS, (*_READ, "get", "patch")),
-        (kinds.CLIQUES, _OWN),
-        (kinds.GANGS, _OWN),
         (kinds.TOPOLOGY_BINDINGS, _READ),
+        *((kind.resource, _OWN) for kind in registry.KINDS),
         (kinds.PODS, _OWN),
-        (kinds.SERVICES, _OWN),
         (EVENTS, ("create", "patch")),
     ]
     written = list(scheduler_objects)
     verbs += [(each, _OWN) for each in written]
     verbs += [(each, _READ) for each in observed if each not in written]
     needs = [Need(verb, each) for each, listed in verbs for verb in listed]
-    told = (kinds.CLIQUESETS, kinds.CLIQUES, kinds.GANGS, kinds.TOPOLOGY_BINDINGS)
+    told = (*_OWNERS, kinds.TOPOLOGY_BINDINGS)
     needs += [Need("patch", each, "status") for each in told]
     # Some clusters (OpenShift does) let only those name an owner who may also hold back its deletion.
-    owners = [kinds.CLIQUESETS, kinds.CLIQUES, kinds.GANGS]
+    owners = list(_OWNERS)
     if not all(each.namespaced for each in written):
         owners.append(kinds.TOPOLOGY_BINDINGS)
     needs += [Need("update", each, "finalizers") for each in owners]
@@ -99,7 +100,8 @@ def _needed_by_backend(
     observed: Iterable[Resource],
     namespace: str,
 ) -> list[Need]:
-    read = (kinds.CLIQUESETS, kinds.CLIQUES, kinds.TOPOLOGY_BINDINGS, kinds.PODS, kinds.SERVICES)
+    children = (kind.resource for kind in registry.KINDS if kind.resource != kinds.GANGS)
+    read = (kinds.CLIQUESETS, kinds.TOPOLOGY_BINDINGS, kinds.PODS, *children)
     kinds_written = list(written)
     objects = [each for each in kinds_written if each.namespaced]
     # Topology objects are the operator's to write.

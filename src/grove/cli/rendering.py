@@ -8,7 +8,7 @@ schedulers' objects) are therefore stable from one rendering to the next, but ar
 import copy
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 import msgspec
@@ -30,8 +30,8 @@ from grove.backends.registry import BUILT_INS, Registry, Selection
 from grove.backends.sample import merged, sample_of, serving
 from grove.errors import FieldError, InvalidInput, Unsupported, Waiting
 from grove.extensions import installed
-from grove.meta import Manifest, Object
-from grove.plan.children import CliqueSetState, Settled, plan_children
+from grove.meta import Manifest, Object, Resource
+from grove.plan.children import KINDS, CliqueSetState, Settled, plan_children
 from grove.plan.edits import decided_minima
 from grove.plan.gang.references import references, referencing_podgroups
 from grove.plan.hashing import generation_hash
@@ -213,10 +213,26 @@ def render_set(judged: Judged) -> Rendering:
     return Rendering(backend.name, tuple(map(_presentable, objects)), tuple(losses))
 
 
-def _children(observed: CliqueSetState) -> list[Manifest]:
-    """All children of a set, however many they are."""
-    creations = plan_children(observed, Settled()).creations()
-    return [_named(change.manifest) for change in creations if change is not None]
+def _children(seen: CliqueSetState) -> list[Manifest]:
+    """All children of a set, however many they are; those that a child owns come once that is there."""
+    found: list[Manifest] = []
+    while True:
+        creations = plan_children(seen, Settled()).creations()
+        new = [_named(change.manifest) for change in creations if change is not None]
+        if not new:
+            return found
+        found += new
+        seen = replace(seen, children=_by_resource(found))
+
+
+def _by_resource(manifests: Sequence[Manifest]) -> dict[Resource, dict[str, Object]]:
+    found: dict[Resource, dict[str, Object]] = {}
+    for kind in KINDS:
+        for manifest in manifests:
+            if manifest["kind"] == kind.resource.kind:
+                view = _view(manifest, kind.view)
+                found.setdefault(kind.resource, {})[view.name] = view
+    return found
 
 
 def _pods(

@@ -116,7 +116,7 @@ class CliqueReconciler:
             return None
         pods = cache.store(Pod).index(PODS_BY_OWNER, clique.uid)
         gang = cache.store(PodGang).get(Key(key.namespace, clique.labels.get(labels.POD_GANG, "")))
-        if gang is not None and not of_one_set(gang, clique):
+        if gang is not None and not of_one_set(cache, clique, gang):
             # Of an earlier set of the same name; its successor comes when it is gone.
             gang = None
         cliqueset = cache.store(PodCliqueSet).get(Key(key.namespace, clique.labels[labels.PART_OF]))

@@ -174,7 +174,7 @@ class CliqueSetReconciler:
         judgement = judge(known[1], here)
         if judgement.refused:
             return judgement
-        errors = impossible_edits(cliqueset, seen.cliques, seen.gangs, seen.placed)
+        errors = impossible_edits(cliqueset, seen.layout(0), seen.cliques, seen.gangs, seen.placed)
         return replace(judgement, refused=tuple(errors), reason=conditions.INVALID) if errors else judgement
 
     async def tried(self, seen: CliqueSetState, judgement: Judgement) -> tuple[Judgement, bool]:
@@ -247,6 +247,7 @@ class CliqueSetReconciler:
         facts = SetFacts(
             seen.cliques,
             seen.gangs,
+            seen.layout(0).scaled_to,
             refused=judgement.refused,
             refusal=judgement.reason,
             notices=[

@@ -9,6 +9,7 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import effective_revision
 from grove.backends.base import Backend, Context, GangSnapshot
+from grove.backends.shape import progress
 from grove.controllers.dependencies import Dependencies
 from grove.controllers.members import cliques_of, pods_of, stray_pods_of
 from grove.controllers.standalone import StandalonePods
@@ -23,6 +24,7 @@ from grove.plan.gang.standalone import (
     unusable_choice,
 )
 from grove.plan.gang.state import (
+    BaseGang,
     Duties,
     GangState,
     OtherGang,
@@ -68,7 +70,7 @@ class GangObserver:
             owned=self._owned(gang),
             others=_OtherGangs(self.deps.cache, gang),
         )
-        seen = self._remembered(self._translated(self._of_a_set(seen)))
+        seen = self._remembered(self._translated(self._after_base(self._of_a_set(seen))))
         if is_standalone(gang) and backend is not None and duties.objects and seen.translated.failure is None:
             guests = await self.standalone.preparations(gang, pods, backend, seen.context)
             return replace(seen, preparations=guests)
@@ -124,6 +126,16 @@ class GangObserver:
             asked_backend=asked.name if asked is not None else "",
         )
 
+    def _after_base(self, state: GangState) -> GangState:
+        """With the gang that must be placed first, where gates are closed; its pods tell whether it is."""
+        name = state.gang.labels.get(labels.BASE_POD_GANG)
+        if not name or is_standalone(state.gang) or not any(pod.spec.scheduling_gates for pod in state.pods):
+            return state
+        base = self.deps.cache.store(PodGang).get(Key(state.gang.namespace, name))
+        there = base is not None and not base.terminating and _of_one_owner(base, state.gang)
+        placed = there and base is not None and progress(base, pods_of(self.deps.cache, base)).complete
+        return replace(state, base=BaseGang(name, placed))
+
     def _translated(self, state: GangState) -> GangState:
         """With the gang's translation, made here once for the whole look, and what exists of it."""
         scheduling = self.deps.scheduling
@@ -150,6 +162,10 @@ class GangObserver:
             partial=self.partial.get(gang, PartialMemory()),
             monotonic=self.deps.clock.monotonic(),
         )
+
+
+def _of_one_owner(one: PodGang, other: PodGang) -> bool:
+    return one.owner is None or other.owner is None or one.owner.uid == other.owner.uid
 
 
 @dataclass(frozen=True, slots=True)

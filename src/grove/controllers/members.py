@@ -5,17 +5,20 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from grove.api import labels, names
+from grove.api import kinds, labels, names
 from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.meta import Key, Object
+from grove.api.scaling_group import PodCliqueScalingGroup
+from grove.meta import Key
 from grove.plan.gang.standalone import is_standalone
 from grove.runtime.cache import Cache
 
 PODS_BY_GANG: Final = "gang"
 PODS_BY_CLIQUE: Final = "clique"
 PODS_BY_OWNER: Final = "owner"
+CLIQUES_BY_OWNER: Final = "owner"
+GANGS_BY_BASE: Final = "base"
 
 
 def cliques_of(cache: Cache, gang: PodGang) -> list[PodClique]:
@@ -26,13 +29,30 @@ def cliques_of(cache: Cache, gang: PodGang) -> list[PodClique]:
     return [
         clique
         for clique in found
-        if clique is not None and not clique.terminating and of_one_set(clique, gang)
+        if clique is not None and not clique.terminating and of_one_set(cache, clique, gang)
     ]
 
 
-def of_one_set(one: Object, other: Object) -> bool:
-    """Whether two children belong to the same set; one that lost its owner is given it back by the set."""
-    return one.owner is None or other.owner is None or one.owner.uid == other.owner.uid
+def of_one_set(cache: Cache, clique: PodClique, gang: PodGang) -> bool:
+    """Whether a clique and a gang belong to the same set; what lost its owner is given it back by the set."""
+    if gang.owner is None:
+        return True
+    return _owning_set(cache, clique) in (None, gang.owner.uid)
+
+
+def _owning_set(cache: Cache, clique: PodClique) -> str | None:
+    """The UID of the set that a clique belongs to, by itself or through its scaling group.
+
+    None if nobody owns the clique or its group. A group that the cache does not have stands for itself: the
+    clique belongs to no set before the group is seen, which wakes its gang.
+    """
+    owner = clique.owner
+    if owner is None or owner.kind != kinds.SCALING_GROUPS.kind:
+        return owner.uid if owner is not None else None
+    group = cache.store(PodCliqueScalingGroup).get(Key(clique.namespace, owner.name))
+    if group is None or group.uid != owner.uid:
+        return owner.uid
+    return group.owner.uid if group.owner is not None else None
 
 
 def pods_of(cache: Cache, gang: PodGang) -> list[Pod]:

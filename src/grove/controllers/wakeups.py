@@ -19,7 +19,9 @@ from grove.api.constraints import topology_name
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import next_revision
+from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.api.topology import ClusterTopologyBinding
+from grove.controllers.members import CLIQUES_BY_OWNER, GANGS_BY_BASE
 from grove.controllers.memory.own_writes import OwnWrites
 from grove.controllers.pacing import DEBOUNCE_SECONDS, debounce_children, debounce_pods, debounce_status
 from grove.controllers.schedulers.scheduling import Scheduling, gang_key
@@ -30,6 +32,7 @@ from grove.plan.conditions import Reporting
 from grove.runtime.cache import Cache
 
 CLIQUESET = "cliqueset"
+SCALING_GROUP = "scaling group"
 CLIQUE = "clique"
 GANG = "gang"
 TOPOLOGY = "topology"
@@ -129,6 +132,37 @@ def its_gang(item: Object, cache: Cache) -> Iterator[Key]:
         yield Key(item.namespace, other)
 
 
+def gangs_after_its_gang(pod: Pod, cache: Cache) -> Iterator[Key]:
+    """The scaled gangs that wait until the gang of a pod is placed."""
+    name = pod.labels.get(labels.POD_GANG)
+    return scaled_gangs(Key(pod.namespace, name), cache) if name else iter(())
+
+
+def gangs_after_it(gang: PodGang, cache: Cache) -> Iterator[Key]:
+    return scaled_gangs(gang.key, cache)
+
+
+def scaled_gangs(base: Key, cache: Cache) -> Iterator[Key]:
+    for gang in cache.store(PodGang).index(GANGS_BY_BASE, str(base)):
+        if not _is_true(gang, conditions.READY):
+            yield gang.key
+
+
+def its_group(clique: PodClique, cache: Cache) -> Iterator[Key]:
+    if name := clique.labels.get(labels.SCALING_GROUP):
+        yield Key(clique.namespace, name)
+
+
+def cliques_of_group(group: PodCliqueScalingGroup, cache: Cache) -> Iterator[Key]:
+    for clique in cache.store(PodClique).index(CLIQUES_BY_OWNER, group.uid):
+        yield clique.key
+
+
+def gangs_of_group(group: PodCliqueScalingGroup, cache: Cache) -> Iterator[Key]:
+    for clique in cache.store(PodClique).index(CLIQUES_BY_OWNER, group.uid):
+        yield from its_gang(clique, cache)
+
+
 def its_cliques(gang: PodGang, cache: Cache) -> Iterator[Key]:
     for group in gang.spec.podgroups:
         yield Key(gang.namespace, group.name)
@@ -169,6 +203,11 @@ def _ownership_changed(old: Object, new: Object) -> bool:
         or old.terminating != new.terminating
         or old.uid != new.uid
     )
+
+
+def owner_changed(old: Object, new: Object) -> bool:
+    """A child that belongs to somebody else now, or is about to go."""
+    return _ownership_changed(old, new)
 
 
 def scheduler_choice_changed(old: PodCliqueSet, new: PodCliqueSet) -> bool:
@@ -233,6 +272,11 @@ def pod_needs_action(old: Pod, new: Pod) -> bool:
     )
 
 
+def pod_placed(old: Pod, new: Pod) -> bool:
+    """A pod that got a node, for which scaled gangs may wait."""
+    return old.bound != new.bound
+
+
 def _marks(pod: Pod) -> dict[str, str]:
     return {name: value for name, value in pod.labels.items() if not name.startswith(_PLACE)}
 
@@ -285,6 +329,13 @@ TABLE: tuple[Wakeup, ...] = (
     Wakeup(kinds.CLIQUES, PodClique, clique_demand_changed, GANG, its_gang),
     Wakeup(kinds.PODS, Pod, pod_needs_action, GANG, its_gang, as_soon_as_all_exist),
     Wakeup(kinds.PODS, Pod, pod_progressed, GANG, its_gang, debounced_unless_pods_wait),
+    Wakeup(kinds.PODS, Pod, pod_placed, GANG, gangs_after_its_gang, debounced_by_pods),
+    Wakeup(kinds.GANGS, PodGang, desired_state_changed, GANG, gangs_after_it),
+    Wakeup(kinds.SCALING_GROUPS, PodCliqueScalingGroup, desired_state_changed, SCALING_GROUP, itself),
+    Wakeup(kinds.CLIQUES, PodClique, child_changed, SCALING_GROUP, its_group, debounced),
+    # A clique belongs to a set through its group: who sees the clique first waits for the group.
+    Wakeup(kinds.SCALING_GROUPS, PodCliqueScalingGroup, owner_changed, CLIQUE, cliques_of_group),
+    Wakeup(kinds.SCALING_GROUPS, PodCliqueScalingGroup, owner_changed, GANG, gangs_of_group),
     Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, desired_state_changed, TOPOLOGY, itself),
 )
 
@@ -303,6 +354,7 @@ STATUSES: tuple[Wakeup, ...] = (
     Wakeup(kinds.CLIQUESETS, PodCliqueSet, status_changed, CLIQUESET, itself, debounced),
     Wakeup(kinds.CLIQUES, PodClique, status_changed, CLIQUE, itself, debounced),
     Wakeup(kinds.GANGS, PodGang, status_changed, GANG, itself, debounced),
+    Wakeup(kinds.SCALING_GROUPS, PodCliqueScalingGroup, status_changed, SCALING_GROUP, itself, debounced),
     Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, status_changed, TOPOLOGY, itself, debounced),
 )
 
@@ -318,7 +370,8 @@ def connect(
     cache: Cache, scheduling: Scheduling, running: dict[str, Enqueues], own_writes: OwnWrites
 ) -> None:
     """Subscribe the tables to the informers."""
-    controllers = {name: running.get(name, NoController()) for name in (CLIQUESET, CLIQUE, GANG, TOPOLOGY)}
+    names = (CLIQUESET, SCALING_GROUP, CLIQUE, GANG, TOPOLOGY)
+    controllers = {name: running.get(name, NoController()) for name in names}
     for wakeup in (*TABLE, *children(registry.KINDS), *STATUSES):
         if wakeup.controller not in running:
             continue

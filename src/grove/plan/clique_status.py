@@ -27,7 +27,8 @@ def desired_clique_status(clique: PodClique, pods: Sequence[Pod], *, now: dateti
         "scheduledReplicas": scheduled,
         "scheduleGatedReplicas": sum(bool(pod.spec.scheduling_gates) for pod in pods),
         "updatedReplicas": updated,
-        "hpaPodSelector": labels.selector(selector),
+        # An autoscaler's target is the whole group, not a clique in it.
+        "hpaPodSelector": None if labels.SCALING_GROUP in clique.labels else labels.selector(selector),
         "currentPodTemplateHash": template if updated == len(live) and live else None,
         "conditions": merged(clique, updates, now=now),
     }

@@ -1,7 +1,7 @@
 """The status of a set: whether it is accepted, how many replicas are available, why others are not. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -13,6 +13,7 @@ from grove.errors import FieldError
 from grove.meta import Condition, Manifest, find_condition, is_true
 from grove.plan.conditions import merged
 from grove.plan.hashing import generation_hash
+from grove.plan.layout import Layout, PlannedGang
 from grove.plan.slices import LOOKUP, Pace, Work, at_once
 from grove.plan.why_not import why_not
 from grove.words import counted
@@ -27,6 +28,8 @@ class SetFacts:
 
     cliques: Mapping[str, PodClique]
     gangs: Mapping[str, PodGang]
+    #: How many replicas each scaling group has, by name.
+    scaled_to: Mapping[str, int] = field(default_factory=dict)
     #: Why the set is refused; empty when it is accepted.
     refused: Sequence[FieldError] = ()
     refusal: str = conditions.INVALID
@@ -82,10 +85,9 @@ def cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime)
 
 
 def _counted(cliqueset: PodCliqueSet, facts: SetFacts) -> Work[_Counts]:
-    roles = [template.name for template in cliqueset.standalone_cliques]
     # Beyond the last child that exists there is nothing to count.
     left = len(facts.cliques) + len(facts.gangs)
-    pace = Pace()
+    pace, layout = Pace(), Layout(cliqueset.name, cliqueset.template, facts.scaled_to)
     available: list[int] = []
     scheduled = updated = 0
     for index in range(cliqueset.spec.replicas):
@@ -93,14 +95,59 @@ def _counted(cliqueset: PodCliqueSet, facts: SetFacts) -> Work[_Counts]:
             break
         if pace.spent(_REPLICA):
             yield
-        cliques = [facts.cliques.get(names.clique(cliqueset.name, index, role)) for role in roles]
-        gang = facts.gangs.get(names.base_gang(cliqueset.name, index))
-        left -= len(cliques) - cliques.count(None) + (gang is not None)
-        scheduled += _placed(gang)
-        if _available(cliques):
+        planned = list(layout.gangs(index))
+        replica = _Replica.of(planned, facts)
+        left -= replica.there + sum(gang.name in facts.gangs for gang in planned)
+        scheduled += _placed(facts.gangs.get(planned[0].name))
+        if replica.available(layout, index):
             available.append(index)
-            updated += _updated(cliques)
+            updated += replica.updated
     return _Counts(available, scheduled, updated)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replica:
+    """The cliques of one replica: standalone ones, and those of each replica of a scaling group."""
+
+    standalone: Sequence[PodClique | None]
+    #: By the name of the group, one entry for each of its replicas.
+    groups: Mapping[str, Sequence[Sequence[PodClique | None]]]
+
+    @classmethod
+    def of(cls, planned: Sequence[PlannedGang], facts: SetFacts) -> "_Replica":
+        standalone: list[PodClique | None] = []
+        groups: dict[str, dict[int, list[PodClique | None]]] = {}
+        for each in (clique for gang in planned for clique in gang.cliques if clique.exists):
+            found = facts.cliques.get(each.name)
+            if each.group is None:
+                standalone.append(found)
+            else:
+                groups.setdefault(each.group.group, {}).setdefault(each.group.number, []).append(found)
+        return cls(standalone, {name: list(replicas.values()) for name, replicas in groups.items()})
+
+    @property
+    def there(self) -> int:
+        return sum(clique is not None for clique in self._all())
+
+    @property
+    def updated(self) -> bool:
+        return _updated(list(self._all()))
+
+    def available(self, layout: Layout, index: int) -> bool:
+        """Whether enough pods of every clique are ready, and enough replicas of every scaling group."""
+        if not _available(self.standalone):
+            return False
+        for name, config in layout.groups(index):
+            needed = min(config.minimum, layout.replicas_of(name, config))
+            if sum(map(_available, self.groups.get(name, ()))) < needed:
+                return False
+        return True
+
+    def _all(self) -> Iterator[PodClique | None]:
+        yield from self.standalone
+        for replicas in self.groups.values():
+            for replica in replicas:
+                yield from replica
 
 
 def _degraded(facts: SetFacts) -> Condition | None:
@@ -150,7 +197,10 @@ def _availability(
         why = f"degraded: {degraded.message}"
     elif not everything:
         there = set(available)
-        why = _why_not(cliqueset, next(index for index in range(wanted) if index not in there), facts)
+        first = next(index for index in range(wanted) if index not in there)
+        why = _why_not(names.base_gang(cliqueset.name, first), facts)
+    else:
+        why = _first_waiting(facts)
     message = f"{len(available)} of {wanted} replicas are available"
     return Condition(
         type=conditions.AVAILABLE,
@@ -160,9 +210,14 @@ def _availability(
     )
 
 
-def _why_not(cliqueset: PodCliqueSet, replica: int, facts: SetFacts) -> str:
-    """The most telling sentence about one replica: what keeps its gang from being placed, or ready."""
-    name = names.base_gang(cliqueset.name, replica)
+def _first_waiting(facts: SetFacts) -> str:
+    """What the first scaled gang waits for that does not run, although every replica has its minimum."""
+    scaled = [name for name, gang in facts.gangs.items() if labels.BASE_POD_GANG in gang.labels]
+    return next(filter(None, (_why_not(name, facts) for name in sorted(scaled))), "")
+
+
+def _why_not(name: str, facts: SetFacts) -> str:
+    """The most telling sentence about one gang: what keeps it from being placed, or ready."""
     gang = facts.gangs.get(name)
     if gang is None:
         return ""

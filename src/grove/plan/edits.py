@@ -7,7 +7,7 @@ again.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from grove.api import conditions, labels, names
 from grove.api.clique import PodClique
@@ -16,11 +16,42 @@ from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup
 from grove.api.revision import revision_with
 from grove.errors import FieldError
 from grove.meta import Manifest
+from grove.plan.layout import Layout, PlannedGang
 from grove.plan.moves import PodsOf, backend_of
 
 MINIMUM: Final = "minimum"
 PRIORITY: Final = "priority"
 TOPOLOGY: Final = "topology"
+
+
+class GangFields(NamedTuple):
+    """The fields of a set from which the parts of a gang come."""
+
+    #: The constraint of the whole gang.
+    constraint: str
+    #: By podgroup, the role.
+    roles: Mapping[str, str]
+    #: By group of podgroups, the scaling group.
+    groups: Mapping[str, str]
+
+
+class EditedGang(NamedTuple):
+    """A gang as the set asks for it now, and where that stands in the set."""
+
+    manifest: Manifest
+    fields: GangFields
+
+
+def fields_of(layout: Layout, planned: PlannedGang) -> GangFields:
+    """Where in the set each part of a gang stands."""
+    configs = {config.name: f"{_GROUPS}[{index}]" for index, config in enumerate(layout.groups_of_template)}
+    group = planned.group
+    own = group is not None and group.config.topology_constraint is not None
+    return GangFields(
+        f"{configs[group.config.name]}.topologyConstraint" if group is not None and own else _TOPOLOGY_FIELD,
+        {each.name: f"{_CLIQUES}[{layout.position(each.role.name)}]" for each in planned.cliques},
+        {each.group.name: configs[each.group.config.name] for each in planned.cliques if each.group},
+    )
 
 
 def is_placed(gang: PodGang, pods_of: PodsOf) -> bool:
@@ -56,25 +87,37 @@ def decided_minima(cliqueset: PodCliqueSet, cliques: Mapping[str, PodClique]) ->
     afterwards.
     """
     decided = {}
-    for template in cliqueset.standalone_cliques:
+    groups = cliqueset.template.pod_clique_scaling_groups
+    group_of = {role: group.name for group in groups for role in group.clique_names}
+    for template in cliqueset.template.cliques:
         if template.spec.min_available is not None:
             continue
-        first = _first(cliqueset, template.name, cliques)
+        first = _first(cliqueset, template.name, group_of.get(template.name, ""), cliques)
         decided[template.name] = template.spec.minimum if first is None else _decided(first)
     return decided
 
 
-def _first(cliqueset: PodCliqueSet, role: str, cliques: Mapping[str, PodClique]) -> PodClique | None:
-    """The clique of a role in the lowest replica that has one, among those that the set keeps."""
+def _first(
+    cliqueset: PodCliqueSet, role: str, group: str, cliques: Mapping[str, PodClique]
+) -> PodClique | None:
+    """The clique of a role in the lowest replica that has one, among those that the set keeps.
+
+    Of a scaling group the first replica is asked: it is the last to go.
+    """
+
+    def name_in(replica: int) -> str:
+        if not group:
+            return names.clique(cliqueset.name, replica, role)
+        return names.group_clique(names.scaling_group(cliqueset.name, replica, group), 0, role)
+
     kept = range(cliqueset.spec.replicas)
-    first = cliques.get(names.clique(cliqueset.name, 0, role)) if kept else None
+    first = cliques.get(name_in(0)) if kept else None
     if first is not None:
         return first
     # Only the replicas that exist are tried: a set may ask for any number of them.
     numbers = {names.set_replica(cliqueset.name, name) for name in cliques}
     there = sorted(number for number in numbers if number is not None and number in kept)
-    found = (cliques.get(names.clique(cliqueset.name, number, role)) for number in there)
-    return next(filter(None, found), None)
+    return next(filter(None, (cliques.get(name_in(number)) for number in there)), None)
 
 
 def _decided(clique: PodClique) -> int:
@@ -82,38 +125,47 @@ def _decided(clique: PodClique) -> int:
     return int(text) if text.isascii() and text.isdigit() else clique.spec.minimum
 
 
-def differing_fields(desired: Manifest, gang: PodGang, editable: Collection[str]) -> list[str]:
+def differing_fields(edited: EditedGang, gang: PodGang, editable: Collection[str]) -> list[str]:
     """The fields of a set that a placed gang has otherwise and its scheduler cannot be told."""
-    spec, fields = desired["spec"], []
+    spec, fields = edited.manifest["spec"], []
     if PRIORITY not in editable and (spec["priorityClassName"] or "") != gang.spec.priority_class_name:
         fields.append(_PRIORITY_FIELD)
-    if TOPOLOGY not in editable and _pack(spec["topologyConstraint"]) != _packed(
-        gang.spec.topology_constraint
-    ):
-        fields.append(_TOPOLOGY_FIELD)
-    for position, (wanted, group) in _matched(desired, gang):
-        if TOPOLOGY not in editable and _pack(wanted["topologyConstraint"]) != _packed(
-            group.topology_constraint
-        ):
-            fields.append(f"spec.template.cliques[{position}].topologyConstraint")
+    if TOPOLOGY not in editable:
+        fields += _differing_constraints(edited, gang)
+    for wanted, group in _matched(edited.manifest, gang):
         asleep = 0 in (wanted["minReplicas"], group.min_replicas)
         if MINIMUM not in editable and not asleep and wanted["minReplicas"] != group.min_replicas:
-            fields.append(f"spec.template.cliques[{position}].spec.minAvailable")
-    return fields
+            fields.append(f"{edited.fields.roles[group.name]}.spec.minAvailable")
+    return list(dict.fromkeys(fields))
+
+
+def _differing_constraints(edited: EditedGang, gang: PodGang) -> Iterator[str]:
+    spec, fields = edited.manifest["spec"], edited.fields
+    if _pack(spec["topologyConstraint"]) != _packed(gang.spec.topology_constraint):
+        yield fields.constraint
+    wanted, there = _packs_by_group(edited.manifest), _packed_by_group(gang)
+    for name in sorted(wanted.keys() | there.keys()):
+        if wanted.get(name) != there.get(name) and name in fields.groups:
+            yield f"{fields.groups[name]}.topologyConstraint"
+    for each, group in _matched(edited.manifest, gang):
+        if _pack(each["topologyConstraint"]) != _packed(group.topology_constraint):
+            yield f"{fields.roles[group.name]}.topologyConstraint"
 
 
 def shape_of(desired: Manifest) -> tuple[object, ...]:
     """What a scheduler is told of a desired gang, without the names of its podgroups."""
     spec = desired["spec"]
     groups = [(each["minReplicas"], _pack(each["topologyConstraint"])) for each in spec["podgroups"]]
-    return spec["priorityClassName"] or "", _pack(spec["topologyConstraint"]), groups
+    packs = [_pack(each["topologyConstraint"]) for each in spec["topologyConstraintGroupConfigs"] or ()]
+    return spec["priorityClassName"] or "", _pack(spec["topologyConstraint"]), groups, packs
 
 
 def has_shape(gang: PodGang, shape: tuple[object, ...]) -> bool:
     """Whether a gang is told in this way; it costs little, and most gangs of a set are."""
     spec = gang.spec
     groups = [(each.min_replicas, _packed(each.topology_constraint)) for each in spec.podgroups]
-    return (spec.priority_class_name, _packed(spec.topology_constraint), groups) == shape
+    packs = [_packed(each.topology_constraint) for each in spec.topology_constraint_group_configs]
+    return (spec.priority_class_name, _packed(spec.topology_constraint), groups, packs) == shape
 
 
 def is_as_placed(desired: Manifest, gang: PodGang, revision: str) -> bool:
@@ -122,57 +174,77 @@ def is_as_placed(desired: Manifest, gang: PodGang, revision: str) -> bool:
     podgroups = [
         (each["name"], each["minReplicas"], _pack(each["topologyConstraint"])) for each in spec["podgroups"]
     ]
+    groups = [
+        (each["name"], tuple(each["podGroupNames"]), _pack(each["topologyConstraint"]))
+        for each in spec["topologyConstraintGroupConfigs"] or ()
+    ]
     constraint, priority = _pack(spec["topologyConstraint"]), spec["priorityClassName"] or ""
-    return revision_with(gang, podgroups, constraint, priority) == revision
+    return revision_with(gang, podgroups, groups, constraint, priority) == revision
 
 
-def defer_edits(desired: Manifest, gang: PodGang, editable: Collection[str]) -> None:
-    """Keep what a placed gang cannot be told as the gang has it, changing `desired`."""
-    fields, spec = differing_fields(desired, gang, editable), desired["spec"]
+def defer_edits(edited: EditedGang, gang: PodGang, editable: Collection[str]) -> None:
+    """Keep what a placed gang cannot be told as the gang has it, changing the manifest."""
+    desired = edited.manifest
+    fields, spec = differing_fields(edited, gang, editable), desired["spec"]
     if _PRIORITY_FIELD in fields:
         spec["priorityClassName"] = gang.spec.priority_class_name or None
-    for _, (wanted, group) in _matched(desired, gang):
+    for wanted, group in _matched(desired, gang):
         if MINIMUM not in editable and 0 not in (wanted["minReplicas"], group.min_replicas):
             wanted["minReplicas"] = group.min_replicas
     if not any(field.endswith("topologyConstraint") for field in fields):
         return
     spec["topologyConstraint"] = _constraint(gang.spec.topology_constraint)
-    for _, (wanted, group) in _matched(desired, gang):
+    spec["topologyConstraintGroupConfigs"] = [
+        {
+            "name": each.name,
+            "podGroupNames": list(each.pod_group_names),
+            "topologyConstraint": _constraint(each.topology_constraint),
+        }
+        for each in gang.spec.topology_constraint_group_configs
+    ] or None
+    for wanted, group in _matched(desired, gang):
         wanted["topologyConstraint"] = _constraint(group.topology_constraint)
     # KAI takes constraints of a named topology only.
     desired["metadata"]["annotations"][labels.TOPOLOGY_NAME] = gang.annotations.get(labels.TOPOLOGY_NAME)
 
 
-def _matched(desired: Manifest, gang: PodGang) -> Iterator[tuple[int, tuple[Manifest, PodGroup]]]:
-    """The desired podgroups that the gang has already, each with its position and its counterpart."""
+def _matched(desired: Manifest, gang: PodGang) -> Iterator[tuple[Manifest, PodGroup]]:
+    """The desired podgroups that the gang has already, each with its counterpart."""
     there = {group.name: group for group in gang.spec.podgroups}
-    for position, wanted in enumerate(desired["spec"]["podgroups"]):
+    for wanted in desired["spec"]["podgroups"]:
         if wanted["name"] in there:
-            yield position, (wanted, there[wanted["name"]])
+            yield wanted, there[wanted["name"]]
 
 
+_CLIQUES: Final = "spec.template.cliques"
+_GROUPS: Final = "spec.template.podCliqueScalingGroups"
 _PRIORITY_FIELD: Final = "spec.template.priorityClassName"
 _TOPOLOGY_FIELD: Final = "spec.template.topologyConstraint"
 
 
 def impossible_edits(
     cliqueset: PodCliqueSet,
+    layout: Layout,
     cliques: Mapping[str, PodClique],
     gangs: Mapping[str, PodGang],
     placed: Collection[str],
 ) -> list[FieldError]:
     """What cannot be done to a set of which gangs are placed, with the way out."""
-    roles = {template.name for template in cliqueset.standalone_cliques}
     for name in sorted(placed):
         replica = names.set_replica(cliqueset.name, name)
         if replica is None or replica >= cliqueset.spec.replicas:
             continue
-        prefix = names.clique(cliqueset.name, replica, "")
-        there = {group.name.removeprefix(prefix) for group in gangs[name].spec.podgroups}
+        planned = layout.find_gang(replica, name)
+        if planned is None:
+            # A scaled gang that goes.
+            continue
+        wanted = {clique.name for clique in planned.cliques}
+        there = {group.name for group in gangs[name].spec.podgroups}
         # A podgroup that somebody took from the gang or put into it is no edit of the set: it is put right.
-        changed = {role for role in there ^ roles if (prefix + role in cliques) is (role in there)}
+        changed = {each for each in there ^ wanted if (each in cliques) is (each in there)}
         if changed:
-            listed = ", ".join(sorted(changed))
+            prefix = names.clique(cliqueset.name, replica, "")
+            listed = ", ".join(sorted(each.removeprefix(prefix) for each in changed))
             message = (
                 f"roles were added or removed ({listed}) while gang {name} is placed, which its "
                 "scheduler does not support; delete the set and create it again"
@@ -218,6 +290,16 @@ def _pack(constraint: Manifest | None) -> tuple[str | None, str | None]:
 
 def _packed(constraint: GangTopologyConstraint | None) -> tuple[str | None, str | None]:
     return (constraint.required, constraint.preferred) if constraint is not None else (None, None)
+
+
+def _packs_by_group(desired: Manifest) -> dict[str, tuple[str | None, str | None]]:
+    configs = desired["spec"]["topologyConstraintGroupConfigs"] or ()
+    return {each["name"]: _pack(each["topologyConstraint"]) for each in configs}
+
+
+def _packed_by_group(gang: PodGang) -> dict[str, tuple[str | None, str | None]]:
+    configs = gang.spec.topology_constraint_group_configs
+    return {each.name: _packed(each.topology_constraint) for each in configs}
 
 
 def _constraint(constraint: GangTopologyConstraint | None) -> Manifest | None:

@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from grove.api import names
-from grove.api.cliqueset import PodCliqueSetTemplate, PodCliqueTemplate, ScalingGroupConfig
+from grove.api.cliqueset import PodCliqueSet, PodCliqueSetTemplate, PodCliqueTemplate, ScalingGroupConfig
+from grove.api.scaling_group import PodCliqueScalingGroup
 
 
 class GroupReplica(NamedTuple):
@@ -56,6 +57,25 @@ class PlannedGang(NamedTuple):
     group: GroupReplica | None = None
 
 
+def layout_of(cliqueset: PodCliqueSet, groups: Mapping[str, PodCliqueScalingGroup]) -> "Layout":
+    """The layout of a set by its present template, with the scaling groups that it has."""
+    return Layout(
+        cliqueset.name,
+        cliqueset.template,
+        {name: group.spec.replicas for name, group in groups.items()},
+    )
+
+
+def pods_of_a_replica(template: PodCliqueSetTemplate) -> int:
+    """How many pods a template gives one replica of a set."""
+    copies = {
+        role: group.initial_replicas
+        for group in template.pod_clique_scaling_groups
+        for role in group.clique_names
+    }
+    return sum(role.spec.replicas * copies.get(role.name, 1) for role in template.cliques)
+
+
 @dataclass(frozen=True)
 class Layout:
     """The gangs and cliques of every replica that is built from one template."""
@@ -64,6 +84,10 @@ class Layout:
     template: PodCliqueSetTemplate
     #: The replicas of the scaling groups that exist, by their names; others have what the template says.
     scaled_to: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def groups_of_template(self) -> tuple[ScalingGroupConfig, ...]:
+        return self.template.pod_clique_scaling_groups
 
     def groups(self, replica: int) -> Iterator[tuple[str, ScalingGroupConfig]]:
         """The scaling groups of one replica, by name."""

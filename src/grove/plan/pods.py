@@ -16,6 +16,7 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import revision_of
 from grove.meta import Manifest, owner_reference
+from grove.plan.environment import pod_environment, with_environment
 from grove.plan.mirroring import inherited
 
 
@@ -110,7 +111,15 @@ def mislabelled(clique: PodClique, pods: Iterable[Pod]) -> Iterator[tuple[Pod, d
 
 #: Annotations of cliques that mean nothing on pods.
 _OF_CLIQUES: Final = (labels.TEMPLATE_REPLICAS, labels.DECIDED_MINIMUM)
-_IDENTITY: Final = (labels.MANAGED_BY, labels.PART_OF, labels.POD_GANG, labels.SET_REPLICA_INDEX)
+_IDENTITY: Final = (
+    labels.MANAGED_BY,
+    labels.PART_OF,
+    labels.POD_GANG,
+    labels.BASE_POD_GANG,
+    labels.SET_REPLICA_INDEX,
+    labels.SCALING_GROUP,
+    labels.SCALING_GROUP_REPLICA_INDEX,
+)
 
 
 def desired_pod(clique: PodClique, new: NewPod, revision: str) -> Manifest:
@@ -122,10 +131,7 @@ def desired_pod(clique: PodClique, new: NewPod, revision: str) -> Manifest:
         "hostname": names.hostname(clique.name, new.index),
         "subdomain": names.service(cliqueset, replica),
     }
-    environment = _environment(clique, cliqueset, replica)
-    for field in ("containers", "initContainers"):
-        if spec.get(field):
-            spec[field] = [_with_environment(container, environment) for container in spec[field]]
+    spec = with_environment(spec, pod_environment(clique, cliqueset, replica))
     return {
         "apiVersion": kinds.PODS.api_version,
         "kind": kinds.PODS.kind,
@@ -163,25 +169,3 @@ def _usefulness(clique: PodClique, pod: Pod) -> tuple[bool, int, bool, bool, int
     current = pod.labels.get(labels.POD_TEMPLATE_HASH) == clique.labels.get(labels.POD_TEMPLATE_HASH)
     index = names.hostname_index(clique.name, pod.spec.hostname)
     return (pod.bound, phase, pod.ready, current, -(index if index is not None else 1 << 31))
-
-
-def _environment(clique: PodClique, cliqueset: str, replica: int) -> list[Manifest]:
-    """What every container learns about its place, in the order that users' `$(VAR)` expansion needs."""
-    field_ref = {"fieldPath": f"metadata.labels['{labels.POD_INDEX}']"}
-    return [
-        {"name": "GROVE_PCS_NAME", "value": cliqueset},
-        {"name": "GROVE_PCS_INDEX", "value": str(replica)},
-        {"name": "GROVE_PCLQ_NAME", "value": clique.name},
-        {
-            "name": "GROVE_HEADLESS_SERVICE",
-            "value": names.service_domain(cliqueset, replica, clique.namespace),
-        },
-        {"name": "GROVE_PCLQ_POD_INDEX", "valueFrom": {"fieldRef": field_ref}},
-    ]
-
-
-def _with_environment(container: Manifest, environment: Iterable[Manifest]) -> Manifest:
-    ours = list(environment)
-    reserved = {variable["name"] for variable in ours}
-    theirs = [variable for variable in container.get("env") or () if variable.get("name") not in reserved]
-    return {**container, "env": ours + theirs}

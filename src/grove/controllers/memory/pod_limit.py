@@ -11,6 +11,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.pod import Pod
 from grove.errors import PodLimitReached
 from grove.meta import Key
+from grove.plan.layout import Layout
 from grove.runtime.cache import Cache
 
 BY_SET = "set"
@@ -67,7 +68,7 @@ def _set_of(clique: PodClique) -> Key:
 def _by_template(clique: PodClique, cliqueset: PodCliqueSet | None) -> int:
     """How many pods the set's template gives the clique."""
     if cliqueset is not None and (replica := names.set_replica(cliqueset.name, clique.name)) is not None:
-        for template in cliqueset.standalone_cliques:
-            if names.clique(cliqueset.name, replica, template.name) == clique.name:
-                return template.spec.replicas
+        planned = Layout(cliqueset.name, cliqueset.template).find_clique(replica, clique.name)
+        if planned is not None:
+            return planned.role.spec.replicas
     return clique.spec.minimum

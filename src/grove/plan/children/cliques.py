@@ -1,4 +1,4 @@
-"""The cliques of a set: one per replica and role. Pure."""
+"""The cliques of a set: one per replica and role, and for each replica of a scaling group. Pure."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -6,19 +6,25 @@ from typing import Final
 
 from grove.api import kinds, labels, names
 from grove.api.clique import PodClique
-from grove.api.cliqueset import PodCliqueSet, PodCliqueTemplate
+from grove.api.cliqueset import PodCliqueSet, PodCliqueSetTemplate
 from grove.meta import Manifest, Object
 from grove.plan.changes import replacing
 from grove.plan.children.gangs import edited_gang, waits
-from grove.plan.children.rows import ChildRow
+from grove.plan.children.rows import ChildRow, Owner
+from grove.plan.children.scaling import keep_scaled
 from grove.plan.children.state import CliqueSetState
 from grove.plan.edits import MINIMUM
+from grove.plan.environment import group_environment, with_environment
 from grove.plan.hashing import template_hash
+from grove.plan.layout import PlannedClique
 from grove.plan.mirroring import record
 
 
 class Cliques:
-    """A clique for each role of each replica; its replicas belong to whoever scales it."""
+    """A clique for each role of each replica; its replicas belong to whoever scales it.
+
+    The cliques of a scaling group are owned by the group and come once that exists.
+    """
 
     resource: Final = kinds.CLIQUES
     view: Final = PodClique
@@ -29,50 +35,58 @@ class Cliques:
         self._seen = seen
 
     def depends_on(self) -> object:
-        return None
+        return tuple(sorted((name, group.spec.replicas) for name, group in self._seen.groups.items()))
 
     def child_depends_on(self, child: Object) -> object:
         # What a gang that is placed cannot be told decides about the minimum of its cliques.
         return self._seen.placed.get(child.labels.get(labels.POD_GANG, ""))
 
     def rows(self, replica: int) -> Iterator[ChildRow]:
-        for role in self._seen.built_from(replica).roles.values():
-            yield self.row(replica, role)
+        for clique in self._seen.layout(replica).cliques(replica):
+            if (row := self._owned_row(replica, clique)) is not None:
+                yield row
 
     def find(self, name: str) -> ChildRow | None:
         replica = self._seen.replica_in(name)
         if replica is None:
             return None
-        prefix = names.clique(self._seen.cliqueset.name, replica, "")
-        role = self._seen.built_from(replica).roles.get(name.removeprefix(prefix))
-        return self.row(replica, role) if role is not None and name.startswith(prefix) else None
+        clique = self._seen.layout(replica).find_clique(replica, name)
+        return self._owned_row(replica, clique) if clique is not None else None
 
-    def row(self, replica: int, role: PodCliqueTemplate) -> ChildRow:
-        """The clique of one role in one replica, which belongs to the replica's base gang."""
-        name = names.clique(self._seen.cliqueset.name, replica, role.name)
-        return self._seen.row(self.resource, name, replica, partial(self._build, role), _mend)
+    def _owned_row(self, replica: int, clique: PlannedClique) -> ChildRow | None:
+        """The row of a clique; None while the scaling group that should own it does not exist."""
+        if clique.group is None:
+            return self.row(replica, clique)
+        group = self._seen.groups.get(clique.group.group)
+        return self.row(replica, clique, Owner(kinds.SCALING_GROUPS, group)) if group is not None else None
 
-    def _build(self, role: PodCliqueTemplate, row: ChildRow) -> Manifest:
+    def row(self, replica: int, clique: PlannedClique, owner: Owner | None = None) -> ChildRow:
+        """The row of a clique that the set owns, unless another owner is named."""
+        build = partial(self._build, clique)
+        return self._seen.row(self.resource, clique.name, replica, build, _mend, owner)
+
+    def _build(self, clique: PlannedClique, row: ChildRow) -> Manifest:
         seen = self._seen
         return desired_clique(
             row,
-            role,
+            clique,
             cliqueset=seen.cliqueset,
-            gang=names.base_gang(seen.cliqueset.name, row.replica),
-            minimum=_minimum(seen, row, role),
-            decided=seen.decided.get(role.name),
+            minimum=_minimum(seen, row, clique),
+            decided=seen.decided.get(clique.role.name),
         )
 
 
-def _minimum(seen: CliqueSetState, row: ChildRow, role: PodCliqueTemplate) -> int:
+def _minimum(seen: CliqueSetState, row: ChildRow, clique: PlannedClique) -> int:
     """How many pods of a role a gang needs; for a role that is scaled to zero, once it is scaled up."""
-    name = names.base_gang(seen.cliqueset.name, row.replica)
-    wanted = seen.decided.get(role.name, role.spec.minimum)
-    gang = seen.gangs.get(name)
-    if gang is None or name not in seen.placed or MINIMUM in seen.placed[name]:
+    wanted = seen.decided.get(clique.role.name, clique.role.spec.minimum)
+    gang = seen.gangs.get(clique.gang)
+    if gang is None or gang.name not in seen.placed or MINIMUM in seen.placed[gang.name]:
         return wanted
     known = {group.name: group.min_replicas for group in gang.spec.podgroups}.get(row.name, wanted)
-    if known in (0, wanted) or not waits(seen, edited_gang(seen, row.replica), gang):
+    if known in (0, wanted):
+        return wanted
+    planned = seen.layout(row.replica).find_gang(row.replica, gang.name)
+    if planned is None or not waits(seen, edited_gang(seen, planned), gang):
         return wanted
     return known
 
@@ -80,27 +94,13 @@ def _minimum(seen: CliqueSetState, row: ChildRow, role: PodCliqueTemplate) -> in
 def _mend(desired: Manifest, living: Object) -> Manifest:
     """Replicas are left to whoever scales the clique; of the pod spec everything is ours."""
     assert isinstance(living, PodClique)
-    if not _scaled_by_template(desired, living):
-        desired["spec"].pop("replicas")
+    desired = keep_scaled(desired, living, autoscaled=living.spec.auto_scaling_config is not None)
     desired["spec"]["podSpec"] = replacing(desired["spec"]["podSpec"], living.spec.pod_spec)
     return desired
 
 
-def _scaled_by_template(desired: Manifest, clique: PodClique) -> bool:
-    """Whether the replicas of the template were edited since they were last applied to the clique."""
-    before = clique.annotations.get(labels.TEMPLATE_REPLICAS)
-    now = desired["metadata"]["annotations"][labels.TEMPLATE_REPLICAS]
-    return before is not None and before != now and clique.spec.auto_scaling_config is None
-
-
 def desired_clique(
-    row: ChildRow,
-    role: PodCliqueTemplate,
-    *,
-    cliqueset: PodCliqueSet,
-    gang: str,
-    minimum: int,
-    decided: int | None,
+    row: ChildRow, clique: PlannedClique, *, cliqueset: PodCliqueSet, minimum: int, decided: int | None
 ) -> Manifest:
     """The clique of one role, as a part of one gang.
 
@@ -108,9 +108,9 @@ def desired_clique(
     was applied last stands in an annotation. So does a minimum that was `decided` because the template has
     none.
     """
-    spec, autoscaling = role.spec, role.spec.auto_scaling_config
+    role, template = clique.role, row.revision.template
+    spec = role.spec
     annotations = {key: value for key, value in role.annotations.items() if key != labels.TOPOLOGY_NAME}
-    priority_class = row.revision.template.priority_class_name
     return {
         "apiVersion": kinds.CLIQUES.api_version,
         "kind": kinds.CLIQUES.kind,
@@ -121,10 +121,11 @@ def desired_clique(
                 **role.labels,
                 **labels.owned_by(cliqueset.name),
                 labels.NAME: row.name,
-                labels.COMPONENT: labels.COMPONENT_CLIQUE,
+                labels.COMPONENT: _component(clique),
                 labels.SET_REPLICA_INDEX: str(row.replica),
-                labels.POD_GANG: gang,
-                labels.POD_TEMPLATE_HASH: template_hash(role, priority_class=priority_class),
+                labels.POD_GANG: clique.gang,
+                labels.POD_TEMPLATE_HASH: template_hash(role, priority_class=template.priority_class_name),
+                **_group_labels(clique, base=names.base_gang(cliqueset.name, row.replica)),
             },
             "annotations": {
                 **annotations,
@@ -135,15 +136,43 @@ def desired_clique(
         },
         "spec": {
             "roleName": spec.role_name,
-            "podSpec": spec.pod_spec,
+            "podSpec": _pod_spec(clique, template),
             "replicas": spec.replicas,
             "minAvailable": minimum,
-            "autoScalingConfig": None
-            if autoscaling is None
-            else {
-                "minReplicas": autoscaling.min_replicas,
-                "maxReplicas": autoscaling.max_replicas,
-                "metrics": list(autoscaling.metrics) or None,
-            },
+            "autoScalingConfig": _autoscaling(clique),
         },
+    }
+
+
+def _component(clique: PlannedClique) -> str:
+    return labels.COMPONENT_CLIQUE if clique.group is None else labels.COMPONENT_GROUP_CLIQUE
+
+
+def _group_labels(clique: PlannedClique, *, base: str) -> dict[str, str]:
+    """The labels that say which replica of which scaling group a clique belongs to."""
+    group = clique.group
+    if group is None:
+        return {}
+    found = {labels.SCALING_GROUP: group.group, labels.SCALING_GROUP_REPLICA_INDEX: str(group.number)}
+    return {**found, labels.BASE_POD_GANG: base} if group.scaled else found
+
+
+def _pod_spec(clique: PlannedClique, template: PodCliqueSetTemplate) -> Manifest:
+    """The role's pod spec; containers of a scaling group learn about the group."""
+    spec = clique.role.spec.pod_spec
+    if clique.group is None:
+        return spec
+    members = set(clique.group.config.clique_names)
+    pods = sum(role.spec.replicas for role in template.cliques if role.name in members)
+    return with_environment(spec, group_environment(pods))
+
+
+def _autoscaling(clique: PlannedClique) -> Manifest | None:
+    config = clique.role.spec.auto_scaling_config
+    if config is None:
+        return None
+    return {
+        "minReplicas": config.min_replicas,
+        "maxReplicas": config.max_replicas,
+        "metrics": list(config.metrics) or None,
     }

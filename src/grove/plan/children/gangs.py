@@ -4,18 +4,20 @@ What a set asks for now, and what of it a gang whose pods are on nodes can be to
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
 
-from grove.api import kinds, labels, names
-from grove.api.cliqueset import PodCliqueSet
+from grove.api import kinds, labels
+from grove.api.cliqueset import PodCliqueSet, PodCliqueSetTemplate
 from grove.api.gang import PodGang
 from grove.api.topology import ClusterTopologyBinding, TopologyConstraint
 from grove.meta import Manifest, Object
 from grove.plan.children.rows import ChildRow, TemplateRevision
 from grove.plan.children.state import CliqueSetState
-from grove.plan.edits import defer_edits, differing_fields, is_as_placed
+from grove.plan.edits import EditedGang, defer_edits, differing_fields, fields_of, is_as_placed
+from grove.plan.layout import GroupReplica, PlannedGang
 from grove.plan.mirroring import record
 
 #: Metadata of a set that means something to one client only and is not mirrored onto its gangs.
@@ -23,7 +25,10 @@ _PRIVATE_PREFIXES: Final = (labels.GROVE_PREFIX, "kubectl.kubernetes.io/")
 
 
 class Gangs:
-    """A base gang for each replica; which pods it lists and how often it was started is not ours."""
+    """A base gang for each replica, and a gang for each replica of a scaling group above its minimum.
+
+    Which pods a gang lists and how often it was started is not ours.
+    """
 
     resource: Final = kinds.GANGS
     view: Final = PodGang
@@ -40,6 +45,7 @@ class Gangs:
             seen.backend,
             seen.external,
             frozenset(name for name, clique in seen.cliques.items() if clique.spec.replicas == 0),
+            tuple(sorted((name, group.spec.replicas) for name, group in seen.groups.items())),
             (topology.uid, topology.metadata.generation) if topology is not None else None,
         )
 
@@ -47,33 +53,31 @@ class Gangs:
         return self._seen.staying.get(child.name), self._seen.placed.get(child.name)
 
     def rows(self, replica: int) -> Iterator[ChildRow]:
-        yield self.row(replica)
+        for gang in self._seen.layout(replica).gangs(replica):
+            yield self.row(gang)
 
     def find(self, name: str) -> ChildRow | None:
-        replica = self._seen.replica_in(name)
-        if replica is None or name != names.base_gang(self._seen.cliqueset.name, replica):
-            return None
-        return self.row(replica)
+        gang = find_gang(self._seen, name)
+        return self.row(gang) if gang is not None else None
 
-    def row(self, replica: int) -> ChildRow:
-        """The base gang of one replica."""
-        name = names.base_gang(self._seen.cliqueset.name, replica)
-        return self._seen.row(self.resource, name, replica, self._build, _mend)
+    def row(self, gang: PlannedGang) -> ChildRow:
+        """The row of one gang."""
+        return self._seen.row(self.resource, gang.name, gang.replica, partial(self._build, gang), _mend)
 
-    def _build(self, row: ChildRow) -> Manifest:
+    def _build(self, planned: PlannedGang, row: ChildRow) -> Manifest:
         """The gang of a replica; of one that is placed, what its scheduler cannot be told stays as it is."""
         seen, gang = self._seen, self._seen.gangs.get(row.name)
-        desired = edited_gang(seen, row.replica)
-        annotations = desired["metadata"]["annotations"]
+        edited = edited_gang(seen, planned)
+        annotations = edited.manifest["metadata"]["annotations"]
         annotations[labels.EDIT_PENDING] = None
-        if gang is not None and waits(seen, desired, gang):
-            fields = differing_fields(desired, gang, seen.placed[row.name])
+        if gang is not None and waits(seen, edited, gang):
+            fields = differing_fields(edited, gang, seen.placed[row.name])
             annotations[labels.EDIT_PENDING] = ", ".join(fields)
-            defer_edits(desired, gang, seen.placed[row.name])
+            defer_edits(edited, gang, seen.placed[row.name])
         if gang is not None and row.name in seen.placed:
             # It says from which templates the pods on nodes were made.
             annotations[labels.GENERATION_HASH] = gang.annotations.get(labels.GENERATION_HASH)
-        return desired
+        return edited.manifest
 
 
 def _mend(desired: Manifest, living: Object) -> Manifest:
@@ -89,38 +93,51 @@ def _mend(desired: Manifest, living: Object) -> Manifest:
     return desired
 
 
-def edited_gang(seen: CliqueSetState, replica: int) -> Manifest:
+def find_gang(seen: CliqueSetState, name: str) -> PlannedGang | None:
+    """The gang of this name that the set should have."""
+    replica = seen.replica_in(name)
+    return seen.layout(replica).find_gang(replica, name) if replica is not None else None
+
+
+def edited_gang(seen: CliqueSetState, planned: PlannedGang) -> EditedGang:
     """The gang as the set asks for it now."""
-    cliqueset, name = seen.cliqueset, names.base_gang(seen.cliqueset.name, replica)
-    backend, revision = seen.staying.get(name, seen.backend), seen.built_from(replica)
-    minima = dict(seen.decided)
-    for role in revision.roles:
-        clique = seen.cliques.get(names.clique(cliqueset.name, replica, role))
-        if clique is not None and clique.spec.replicas == 0:
-            minima[role] = 0
-    return desired_gang(
-        cliqueset,
-        replica,
-        revision,
+    backend = seen.staying.get(planned.name, seen.backend)
+    manifest = desired_gang(
+        seen.cliqueset,
+        planned,
+        seen.built_from(planned.replica),
         backend=backend,
         external=backend in seen.external,
         topology=seen.topology,
-        minima=minima,
+        minima=_minima(seen, planned),
     )
+    return EditedGang(manifest, fields_of(seen.layout(planned.replica), planned))
 
 
-def waits(seen: CliqueSetState, desired: Manifest, gang: PodGang) -> bool:
+def _minima(seen: CliqueSetState, planned: PlannedGang) -> dict[str, int]:
+    """By clique, how many pods the gang needs where the template does not say: none while scaled to zero."""
+    minima = {}
+    for each in planned.cliques:
+        clique = seen.cliques.get(each.name)
+        if not each.exists or (clique is not None and clique.spec.replicas == 0):
+            minima[each.name] = 0
+        elif each.role.name in seen.decided:
+            minima[each.name] = seen.decided[each.role.name]
+    return minima
+
+
+def waits(seen: CliqueSetState, edited: EditedGang, gang: PodGang) -> bool:
     """Whether the set was edited since the gang was placed, and the scheduler cannot be told."""
     editable = seen.placed.get(gang.name)
-    if editable is None or not differing_fields(desired, gang, editable):
+    if editable is None or not differing_fields(edited, gang, editable):
         return False
     # What only the gang has otherwise, somebody wrote into it: that is mended.
-    return not is_as_placed(desired, gang, seen.revision(gang.name))
+    return not is_as_placed(edited.manifest, gang, seen.revision(gang.name))
 
 
 def desired_gang(
     cliqueset: PodCliqueSet,
-    replica: int,
+    planned: PlannedGang,
     revision: TemplateRevision,
     *,
     backend: str,
@@ -128,38 +145,31 @@ def desired_gang(
     topology: ClusterTopologyBinding | None = None,
     minima: Mapping[str, int] | None = None,
 ) -> Manifest:
-    """The base gang of one replica, as it is born: its podgroups listed, no pod referenced yet.
+    """A gang as it is born: its podgroups listed, no pod referenced yet.
 
-    `minima` says by role how many pods the gang cannot do without, where that is not what the template says.
+    `minima` says by clique how many pods the gang cannot do without, where that is not the template's.
     """
-    name, template = names.base_gang(cliqueset.name, replica), revision.template
+    template = revision.template
     groups: list[Manifest] = [
         {
-            "name": names.clique(cliqueset.name, replica, clique.name),
+            "name": clique.name,
             "podReferences": [],
-            "minReplicas": (minima or {}).get(clique.name, clique.spec.minimum),
-            "topologyConstraint": _constraint(clique.topology_constraint, topology),
+            "minReplicas": (minima or {}).get(clique.name, clique.role.spec.minimum),
+            "topologyConstraint": _constraint(clique.role.topology_constraint, topology),
         }
-        for clique in revision.roles.values()
+        for clique in planned.cliques
     ]
+    constraint = _constraint(_own_constraint(planned, template), topology)
+    packs = list(_packed_groups(planned, topology))
+    packed = constraint or packs or any(group["topologyConstraint"] for group in groups)
     mirrored = _mirrored(cliqueset.labels), _mirrored(cliqueset.annotations)
-    constraint = _constraint(template.topology_constraint, topology)
-    packed = constraint is not None or any(group["topologyConstraint"] for group in groups)
     return {
         "apiVersion": kinds.GANGS.api_version,
         "kind": kinds.GANGS.kind,
         "metadata": {
-            "name": name,
+            "name": planned.name,
             "namespace": cliqueset.namespace,
-            "labels": {
-                **mirrored[0],
-                **labels.owned_by(cliqueset.name),
-                labels.NAME: name,
-                labels.COMPONENT: labels.COMPONENT_GANG,
-                labels.SET_REPLICA_INDEX: str(replica),
-                labels.SCHEDULER_BACKEND: backend,
-                labels.SCHEDULER_NAME: backend,
-            },
+            "labels": {**mirrored[0], **_labels(cliqueset, planned, backend)},
             "annotations": {
                 **mirrored[1],
                 **record(*mirrored),
@@ -171,9 +181,46 @@ def desired_gang(
         "spec": {
             "podgroups": groups,
             "topologyConstraint": constraint,
+            "topologyConstraintGroupConfigs": packs or None,
             "priorityClassName": template.priority_class_name or None,
         },
     }
+
+
+def _labels(cliqueset: PodCliqueSet, planned: PlannedGang, backend: str) -> dict[str, str]:
+    found = {
+        **labels.owned_by(cliqueset.name),
+        labels.NAME: planned.name,
+        labels.COMPONENT: labels.COMPONENT_GANG,
+        labels.SET_REPLICA_INDEX: str(planned.replica),
+        labels.SCHEDULER_BACKEND: backend,
+        labels.SCHEDULER_NAME: backend,
+    }
+    if planned.group is not None:
+        found[labels.BASE_POD_GANG] = planned.base
+        found[labels.SCALING_GROUP] = planned.group.group
+        found[labels.SCALING_GROUP_REPLICA_INDEX] = str(planned.group.number)
+    return found
+
+
+def _own_constraint(planned: PlannedGang, template: PodCliqueSetTemplate) -> TopologyConstraint | None:
+    """The constraint of the whole gang: a scaled gang has that of its group, if the group has one."""
+    own = planned.group.config.topology_constraint if planned.group is not None else None
+    return own or template.topology_constraint
+
+
+def _packed_groups(planned: PlannedGang, topology: ClusterTopologyBinding | None) -> Iterator[Manifest]:
+    """The replicas of scaling groups within a base gang that have a constraint of their own."""
+    if planned.group is not None:
+        return
+    members: dict[str, tuple[GroupReplica, list[str]]] = {}
+    for clique in planned.cliques:
+        if clique.group is not None:
+            members.setdefault(clique.group.name, (clique.group, []))[1].append(clique.name)
+    for name, (group, cliques) in members.items():
+        constraint = _constraint(group.config.topology_constraint, topology)
+        if constraint is not None:
+            yield {"name": name, "podGroupNames": cliques, "topologyConstraint": constraint}
 
 
 def _constraint(

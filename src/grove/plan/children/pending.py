@@ -2,7 +2,7 @@
 
 from grove.api import conditions
 from grove.meta import Condition
-from grove.plan.children.gangs import Gangs, edited_gang, waits
+from grove.plan.children.gangs import edited_gang, find_gang, waits
 from grove.plan.children.state import CliqueSetState
 from grove.plan.edits import differing_fields, has_shape, pending_sentence, shape_of
 
@@ -10,15 +10,20 @@ from grove.plan.edits import differing_fields, has_shape, pending_sentence, shap
 def waiting_edits(seen: CliqueSetState) -> dict[str, list[str]]:
     """The edited fields that wait, by gang, because pods of the gang are on nodes."""
     found: dict[str, list[str]] = {}
-    shape = shape_of(edited_gang(seen, 0)) if seen.placed else ()
-    gangs = Gangs(seen)
+    #: By scaling group, or none for base gangs: the gangs of one form are told the same, but for few of them.
+    shapes: dict[str, tuple[object, ...]] = {}
     for name, editable in seen.placed.items():
-        gang, row = seen.gangs[name], gangs.find(name)
-        if row is None or has_shape(gang, shape):
+        gang, planned = seen.gangs[name], find_gang(seen, name)
+        if planned is None:
             continue
-        desired = edited_gang(seen, row.replica)
-        if waits(seen, desired, gang):
-            found[name] = differing_fields(desired, gang, editable)
+        form = planned.group.config.name if planned.group is not None else ""
+        if form not in shapes:
+            shapes[form] = shape_of(edited_gang(seen, planned).manifest)
+        if has_shape(gang, shapes[form]):
+            continue
+        edited = edited_gang(seen, planned)
+        if waits(seen, edited, gang):
+            found[name] = differing_fields(edited, gang, editable)
     return found
 
 

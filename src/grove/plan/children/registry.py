@@ -7,6 +7,7 @@ from grove.meta import Object, Resource
 from grove.plan.children.cliques import Cliques
 from grove.plan.children.engine import Plan, Settled, Tree
 from grove.plan.children.gangs import Gangs
+from grove.plan.children.groups import ScalingGroups
 from grove.plan.children.rows import Source
 from grove.plan.children.services import Services
 from grove.plan.children.state import CliqueSetState
@@ -33,7 +34,7 @@ class Kind(Protocol):
 
 
 #: In the order in which the children of a replica are created; owners come before what they own.
-KINDS: Final[tuple[Kind, ...]] = (Services, Gangs, Cliques)
+KINDS: Final[tuple[Kind, ...]] = (Services, ScalingGroups, Gangs, Cliques)
 
 
 def plan_children(seen: CliqueSetState, settled: Settled, kinds: Sequence[Kind] = KINDS) -> Plan:

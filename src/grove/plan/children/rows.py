@@ -5,12 +5,11 @@ nobody has asked for yet, and it finds the row that an existing child belongs to
 kind, write a source and list it in `children.registry`: engine and controller know none of them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple, Protocol
 
-from grove.api.cliqueset import PodCliqueSetTemplate, PodCliqueTemplate
+from grove.api.cliqueset import PodCliqueSetTemplate
 from grove.meta import Manifest, Object, Resource, owner_reference
 
 
@@ -20,11 +19,6 @@ class TemplateRevision:
 
     template: PodCliqueSetTemplate
     hash: str = ""
-
-    @cached_property
-    def roles(self) -> Mapping[str, PodCliqueTemplate]:
-        """The roles that no scaling group contains, by name, in template order."""
-        return {role.name: role for role in self.template.standalone_cliques}
 
 
 class Owner(NamedTuple):

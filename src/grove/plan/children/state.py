@@ -9,10 +9,12 @@ from grove.api import kinds, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
+from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.api.topology import ClusterTopologyBinding
 from grove.meta import Manifest, Object, Resource
 from grove.plan.children.engine import Children
 from grove.plan.children.rows import ChildRow, Owner, TemplateRevision
+from grove.plan.layout import Layout, layout_of
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,10 @@ class CliqueSetState:
     def cliques(self) -> Mapping[str, PodClique]:
         return cast(Mapping[str, PodClique], self.children.get(kinds.CLIQUES, {}))
 
+    @property
+    def groups(self) -> Mapping[str, PodCliqueScalingGroup]:
+        return cast(Mapping[str, PodCliqueScalingGroup], self.children.get(kinds.SCALING_GROUPS, {}))
+
     def built_from(self, replica: int) -> TemplateRevision:
         """What the children of a replica are built from: in every replica the set's present template."""
         return self._present
@@ -53,6 +59,14 @@ class CliqueSetState:
     @cached_property
     def _present(self) -> TemplateRevision:
         return TemplateRevision(self.cliqueset.template, self.templates)
+
+    def layout(self, replica: int) -> Layout:
+        """Which gangs and cliques a replica has: in every replica as the set's present template says."""
+        return self._layout
+
+    @cached_property
+    def _layout(self) -> Layout:
+        return layout_of(self.cliqueset, self.groups)
 
     def replica_in(self, name: str) -> int | None:
         """The replica that a child's name begins with, if the set has that replica."""
@@ -66,9 +80,10 @@ class CliqueSetState:
         replica: int,
         build: Callable[[ChildRow], Manifest],
         mend: Callable[[Manifest, Object], Manifest],
+        owner: Owner | None = None,
     ) -> ChildRow:
         """A row as most kinds have it: owned by the set, built from what its replica is built from."""
-        return ChildRow(resource, name, replica, self._owner, self.built_from(replica), build, mend)
+        return ChildRow(resource, name, replica, owner or self._owner, self.built_from(replica), build, mend)
 
     @cached_property
     def _owner(self) -> Owner:

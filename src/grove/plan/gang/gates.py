@@ -29,15 +29,17 @@ class Opening:
     in_place: bool
     #: Whether the minimum of every podgroup is on nodes.
     placed: bool
+    #: Whether the gang that must be placed before this one is; true for a gang that waits for none.
+    base_placed: bool = True
 
 
 def releasable(gang: PodGang, pods: Sequence[Pod], opening: Opening) -> list[Pod]:
     """The gated pods whose gate may open now.
 
     The pods of the minimum open together: only when the gang is Initialized and every one of them that it
-    lists exists. Those above the minimum follow once it is placed.
+    lists exists. Those above the minimum follow once it is placed. A scaled gang waits for its base gang.
     """
-    if not is_initialized(gang) or not opening.in_place:
+    if not is_initialized(gang) or not opening.in_place or not opening.base_placed:
         return []
     is_listed, above = listed(gang), above_minimum(gang)
     members = [pod for pod in pods if is_listed(pod) and pod.keeps_place and _belongs(pod, opening.revision)]

@@ -24,6 +24,7 @@ def plan_gates(state: GangState, gang: PodGang, objects: ObjectsPlan) -> Iterato
         state.context.revision,
         in_place=in_place(state, objects),
         placed=progress(gang, state.members).complete,
+        base_placed=not state.waits_for_base,
     )
     for pod in releasable(gang, state.members, standing):
         marks = state.translated.lifecycle.on_opening.get(pod.name, Marks())

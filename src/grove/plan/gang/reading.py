@@ -41,6 +41,7 @@ def read(state: GangState, problems: Problems, *, opens: bool) -> Read:
         # Nobody acts on the gang; where it runs it goes on running.
         return Read(_by_pods(state, conditions.BACKEND_NOT_ENABLED, str(problems.failure)))
     manifests = [owned.item.manifest for owned in state.owned]
+    opens = opens and not state.waits_for_base
     pods = as_opened(state.pods, state.gang, state.backend.scheduling_gate) if opens else state.pods
     try:
         said = Read(state.backend.read(state.gang, manifests, pods, state.context))
@@ -68,6 +69,10 @@ def _why_not(state: GangState, reading: Reading, problems: Problems) -> Reading:
     if problems.stepped_back:
         sentence = progress(state.gang, state.pods).sentence
         return Reading(Verdict.WAITING, conditions.STEPPED_BACK, f"{sentence}; {problems.stepped_back}.")
+    if state.base is not None and not state.base.placed and reading.reason == conditions.SCHEDULING_GATED:
+        sentence = progress(state.gang, state.pods).sentence
+        waits = f"gang {state.base.name}, the base of this one, must be placed first"
+        return Reading(Verdict.WAITING, conditions.WAITING_FOR_BASE, f"{sentence}; {waits}.")
     if reading.reason == conditions.WAITING_FOR_PODS and (said := troubles(state.cliques, None)):
         message = f"{reading.message.rstrip('.')}; {'; '.join(dict.fromkeys(said))}"
         return Reading(Verdict.WAITING, conditions.POD_CREATE_FAILED, message)

@@ -54,6 +54,14 @@ class OtherGang:
 
 
 @dataclass(frozen=True, slots=True)
+class BaseGang:
+    """The gang that must be placed before this one."""
+
+    name: str
+    placed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class StepBackTime:
     """For how many seconds more a preempted gang steps back; zero for one that was not preempted."""
 
@@ -110,6 +118,8 @@ class GangState:
     #: The gangs that this one may have to wait for. May be read from the cache while it is iterated: most
     #: gangs never ask.
     others: Iterable[OtherGang] = ()
+    #: What a scaled gang with closed gates waits for; None for a base gang, and where no gate is closed.
+    base: BaseGang | None = None
     step_back: StepBackTime = field(default_factory=StepBackTime)
     #: What was remembered of the part of its nodes that the gang holds, and the clock for it.
     partial: PartialMemory = field(default_factory=PartialMemory)
@@ -130,7 +140,14 @@ class GangState:
         """How many pods each podgroup wants; one whose clique does not exist yet is missing here."""
         if is_standalone(self.gang):
             return standalone_wanted(self.gang)
-        return {clique.name: clique.spec.replicas for clique in self.cliques}
+        # A scaling group below its minimum has no cliques for some podgroups, which then need no pod.
+        nothing = {group.name: 0 for group in self.gang.spec.podgroups if not group.min_replicas}
+        return nothing | {clique.name: clique.spec.replicas for clique in self.cliques}
+
+    @property
+    def waits_for_base(self) -> bool:
+        """Whether its gates stay closed because the base gang is not placed."""
+        return self.base is not None and not self.base.placed
 
 
 @dataclass(frozen=True, slots=True)

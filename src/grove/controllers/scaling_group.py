@@ -1,0 +1,61 @@
+"""Reconciles one scaling group: writes its status. The set's reconciler makes the group and its cliques."""
+
+from grove.api import kinds, labels
+from grove.api.clique import PodClique
+from grove.api.scaling_group import PodCliqueScalingGroup
+from grove.controllers.apply import NO_BARRIER, WriteBarrier
+from grove.controllers.dependencies import Dependencies
+from grove.controllers.members import CLIQUES_BY_OWNER
+from grove.meta import Key
+from grove.plan.changes import Patch
+from grove.plan.scaling_group_status import desired_group_status
+from grove.plan.urgency import Urgency
+from grove.runtime.outcome import DONE, Outcome
+
+
+class ScalingGroupReconciler:
+    """Says how far the replicas of one scaling group are."""
+
+    def __init__(self, deps: Dependencies) -> None:
+        self.deps = deps
+        #: Replaced by the controller's own once it is wired.
+        self.barrier: WriteBarrier = NO_BARRIER
+
+    async def reconcile(self, key: Key) -> Outcome:
+        group = self.observe(key)
+        if group is None:
+            return DONE
+        if group.terminating:
+            return await self.release(group)
+        status = desired_group_status(group, self.cliques_of(group), now=self.deps.clock.now())
+        reported = await self.deps.reporter.report(
+            kinds.SCALING_GROUPS, group, status, barrier=self.barrier, urgency=Urgency.SETTLED
+        )
+        return reported.outcome
+
+    def observe(self, key: Key) -> PodCliqueScalingGroup | None:
+        """The group; None when it is gone or not ours."""
+        group = self.deps.cache.store(PodCliqueScalingGroup).get(key)
+        if group is None or labels.PART_OF not in group.labels:
+            self.deps.reporter.forget(kinds.SCALING_GROUPS, key)
+            return None
+        return group
+
+    def cliques_of(self, group: PodCliqueScalingGroup) -> dict[str, PodClique]:
+        """The cliques that the group owns, by name; those of an earlier group of the same name are not."""
+        found = self.deps.cache.store(PodClique).index(CLIQUES_BY_OWNER, group.uid)
+        return {clique.name: clique for clique in found}
+
+    async def release(self, group: PodCliqueScalingGroup) -> Outcome:
+        """Take the Go operator's finalizer off a group that goes: its cliques go with it, by their owner."""
+        kept = [name for name in group.metadata.finalizers if name != labels.SCALING_GROUP_FINALIZER]
+        if len(kept) < len(group.metadata.finalizers):
+            patch = Patch(
+                kinds.SCALING_GROUPS,
+                group.key,
+                {"metadata": {"finalizers": kept}},
+                resource_version=group.metadata.resource_version,
+            )
+            applied = await self.deps.applier.apply([patch], barrier=self.barrier, key=group.key)
+            applied.raise_failure()
+        return DONE

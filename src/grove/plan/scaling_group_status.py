@@ -1,0 +1,90 @@
+"""The status of a scaling group: how many of its replicas are placed, ready and up to date. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from grove.api import conditions, labels, names
+from grove.api.clique import PodClique
+from grove.api.scaling_group import PodCliqueScalingGroup
+from grove.meta import Condition, Manifest, is_true
+from grove.plan.conditions import merged
+from grove.words import counted
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCounts:
+    """How many replicas of a group are how far."""
+
+    scheduled: int = 0
+    available: int = 0
+    updated: int = 0
+    #: Replicas of which no clique is below its minimum, or that are still starting.
+    unbreached: int = 0
+
+
+def desired_group_status(
+    group: PodCliqueScalingGroup, cliques: Mapping[str, PodClique], *, now: datetime
+) -> Manifest:
+    """The whole status of a group, computed from its cliques by name."""
+    counts = count_replicas(group, cliques)
+    selector = {
+        **labels.owned_by(group.labels.get(labels.PART_OF, "")),
+        labels.SCALING_GROUP: group.name,
+    }
+    return {
+        "observedGeneration": group.metadata.generation,
+        "replicas": group.spec.replicas,
+        "scheduledReplicas": counts.scheduled,
+        "availableReplicas": counts.available,
+        "updatedReplicas": counts.updated,
+        "selector": labels.selector(selector),
+        "conditions": merged(group, [_breached(group, counts)], now=now),
+    }
+
+
+def count_replicas(group: PodCliqueScalingGroup, cliques: Mapping[str, PodClique]) -> GroupCounts:
+    """Count the replicas of a group of which every clique is placed, ready or up to date."""
+    scheduled = available = updated = unbreached = 0
+    for members in _replicas(group, cliques):
+        there = [clique for clique in members if clique is not None and not clique.terminating]
+        if len(there) < len(members):
+            continue
+        unbreached += not any(
+            is_true(clique.status.conditions, conditions.MIN_AVAILABLE_BREACHED) for clique in there
+        )
+        if not all(clique.status.scheduled_replicas >= clique.spec.needed for clique in there):
+            continue
+        scheduled += 1
+        if all(clique.status.ready_replicas >= clique.spec.needed for clique in there):
+            available += 1
+            updated += all(clique.status.updated_replicas >= clique.spec.needed for clique in there)
+    return GroupCounts(scheduled, available, updated, unbreached)
+
+
+def _replicas(
+    group: PodCliqueScalingGroup, cliques: Mapping[str, PodClique]
+) -> Iterator[Sequence[PodClique | None]]:
+    # Beyond the last clique that exists there is nothing to count, whatever the group asks for.
+    left = len(cliques)
+    for replica in range(group.spec.replicas):
+        if left <= 0:
+            return
+        members = [
+            cliques.get(names.group_clique(group.name, replica, role)) for role in group.spec.clique_names
+        ]
+        left -= len(members) - members.count(None)
+        yield members
+
+
+def _breached(group: PodCliqueScalingGroup, counts: GroupCounts) -> Condition:
+    """Whether fewer replicas work than the base gang needs; a group that is scaled to zero needs none."""
+    needed = min(group.spec.minimum, group.spec.replicas)
+    enough = counts.unbreached >= needed
+    working = counted(counts.unbreached, "replica has", "replicas have")
+    return Condition(
+        type=conditions.MIN_AVAILABLE_BREACHED,
+        status="False" if enough else "True",
+        reason=conditions.SUFFICIENT_GROUP_REPLICAS if enough else conditions.INSUFFICIENT_GROUP_REPLICAS,
+        message=f"{working} enough pods in every clique, {needed} needed",
+    )
