@@ -15,6 +15,8 @@ MINORS ?= 1.35,1.36,1.37
 SCHEDULERS ?=
 CONTROL_PLANE ?= embedded
 KUBERNETES ?= 1.36
+# How often `make e2e` plays its stories of gangs: short, or full for every count and moment.
+STORIES ?= short
 
 .PHONY: help setup setup-dev demo test check format generate compat bench real e2e contract lock clean
 
@@ -68,8 +70,8 @@ bench: setup ## Measure apply -> running at 10 to 5000 pods; CONTROL_PLANE=real 
 real: setup ## Install real control planes (etcd, Kubernetes) for the tests that use them; MINORS=1.36 for one; SCHEDULERS=all (or names with commas) for other schedulers too
 	@$(BIN)/python -m grove.real install --minors "$(MINORS)" --schedulers "$(SCHEDULERS)"
 
-e2e: setup-dev ## Gangs, faults and permissions on real control planes (after `make real`); MINORS=1.36 for one, SCHEDULERS=all for others, RECORD=1 to record
-	@GROVE_E2E_MINORS="$(MINORS)" GROVE_E2E_SCHEDULERS="$(SCHEDULERS)" $(BIN)/python -m pytest -n 0 -rs -m real $(if $(RECORD),--record) tests/e2e
+e2e: setup-dev ## Gangs, faults and permissions on real control planes (after `make real`); MINORS=1.36 for one, SCHEDULERS=all for others, STORIES=full for every variant of the stories, RECORD=1 to record
+	@GROVE_E2E_MINORS="$(MINORS)" GROVE_E2E_SCHEDULERS="$(SCHEDULERS)" GROVE_E2E_STORIES="$(STORIES)" $(BIN)/python -m pytest -n 0 -rs -m real $(if $(RECORD),--record) tests/e2e
 
 contract: setup-dev ## The API contract suite on real control planes (after `make real`); MINORS=1.36 for one
 	@$(BIN)/python scripts/contract_real.py "$(MINORS)"

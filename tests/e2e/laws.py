@@ -2,10 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
 from tests.e2e.ledger import Seen
 from tests.e2e.scene import Scene, condition_of, gates_of, holds_a_place
 
 from grove.api import kinds, labels
+
+#: Pods of a gang are bound one call after the other; a part that is placed for longer does not end by itself.
+PARTIAL_SECONDS: Final = 10.0
+
+
+def assert_no_part_was_placed_for_long(scene: Scene, minima: Mapping[str, int]) -> None:
+    """No gang had some of the nodes that it needs, and not all of them, for more than moments."""
+    now = asyncio.get_running_loop().time()
+    found = {gang: longest_partial(scene, gang, minimum, now=now) for gang, minimum in minima.items()}
+    late = {gang: round(seconds, 1) for gang, seconds in found.items() if seconds > PARTIAL_SECONDS}
+    assert late == {}, f"seconds for which a part of a gang was placed: {late}\n{scene.describe()}"
+
+
+def longest_partial(scene: Scene, gang: str, minimum: int, *, now: float) -> float:
+    """For how many seconds at most the gang had some of the nodes that it needs and not all."""
+    on_nodes: set[str] = set()
+    since: float | None = None
+    longest = 0.0
+    for seen in scene.ledger.of(kinds.PODS):
+        pod = seen.object
+        if _gang_of(seen) != gang or holds_a_place(pod):
+            continue
+        leaving = seen.type == "DELETED" or pod["metadata"].get("deletionTimestamp")
+        placed = pod["spec"].get("nodeName") and not leaving
+        (on_nodes.add if placed else on_nodes.discard)(pod["metadata"]["uid"])
+        if since is not None:
+            longest = max(longest, seen.at - since)
+        if not 0 < len(on_nodes) < minimum:
+            since = None
+        elif since is None:
+            since = seen.at
+    return longest if since is None else max(longest, now - since)
 
 
 def assert_no_pod_was_created_twice(scene: Scene) -> None:

@@ -219,6 +219,11 @@ def role(
     return made
 
 
+def slow(name: str, replicas: int, seconds: int) -> Manifest:
+    """A role whose pods take so long to end: the simulated kubelets are told by an annotation."""
+    return {**role(name, replicas), "annotations": {"embedded.grove.io/shutdown": f"{seconds}s"}}
+
+
 def train(*roles: Manifest, name: str = "train", replicas: int = 1, **template: object) -> Manifest:
     """A set; three workers that fill a node each unless roles are given."""
     return make.cliqueset_manifest(

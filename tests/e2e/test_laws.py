@@ -6,7 +6,11 @@ from itertools import count
 
 import pytest
 from tests.e2e.judges import JUDGES
-from tests.e2e.laws import assert_gates_opened_on_whole_gangs_only, assert_no_pod_was_created_twice
+from tests.e2e.laws import (
+    assert_gates_opened_on_whole_gangs_only,
+    assert_no_pod_was_created_twice,
+    longest_partial,
+)
 from tests.e2e.ledger import Ledger, Seen
 from tests.e2e.scene import Scene
 
@@ -29,12 +33,12 @@ def gang(initialized: str) -> Manifest:
 
 
 def seen(*states: Manifest) -> Scene:
-    """A scene in which these states were seen, one after the other."""
+    """A scene in which these states were seen, one a second."""
     ledger = Ledger.__new__(Ledger)
     versions = count(1)
     ledger.history = [
-        Seen(0.0, next(versions), kinds.GANGS if "status" in each else kinds.PODS, "MODIFIED", each)
-        for each in states
+        Seen(float(at), next(versions), kinds.GANGS if "status" in each else kinds.PODS, "MODIFIED", each)
+        for at, each in enumerate(states)
     ]
     return Scene(JUDGES["1.36"], "story", Client.__new__(Client), ledger)
 
@@ -67,3 +71,32 @@ def test_a_gate_that_opens_early_breaks_the_law(states: tuple[str, tuple[Manifes
 def test_a_second_pod_in_the_same_place_breaks_the_law() -> None:
     with pytest.raises(AssertionError):
         assert_no_pod_was_created_twice(seen(*WHOLE, pod(1, "c")))
+
+
+def placed(uid: str, *, leaving: bool = False) -> Manifest:
+    found = pod(0, uid, gated=False)
+    gone = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if leaving else {}
+    return {"metadata": {**found["metadata"], **gone}, "spec": {"nodeName": "n"}}
+
+
+PARTS = {
+    "nothing was ever placed": ((pod(0, "a"), pod(1, "b")), 0.0),
+    "whole a moment after the first binding": ((placed("a"), placed("b")), 1.0),
+    "a part that stays counts until now": ((placed("a"), pod(1, "b")), 9.0),
+    "what leaves is no part": (
+        (placed("a"), placed("b"), placed("a", leaving=True), placed("b", leaving=True)),
+        1.0,
+    ),
+    "of two parts the longer one": (
+        (placed("a"), placed("a", leaving=True), placed("b"), pod(1, "c"), pod(1, "d"), placed("c")),
+        3.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_is_timed_from_its_first_binding(name: str) -> None:
+    states, want = PARTS[name]
+    scene = seen(*states)
+    assert longest_partial(scene, "train-0", 2, now=9.0) == want
+    assert longest_partial(scene, "other-0", 2, now=9.0) == 0.0

@@ -33,6 +33,9 @@ BACKENDS = {
 }
 FIVE = {name: BACKENDS[name] for name in ("1.36", "kai", "koordinator", "volcano", "yunikorn")}
 on_all = pytest.mark.parametrize("stage", BACKENDS.values(), ids=BACKENDS)
+#: And 1.35, which holds places for parts of several gangs at once.
+CROWDED = {name: BACKENDS[name] for name in ("1.35", *FIVE)}
+on_crowded = pytest.mark.parametrize("stage", CROWDED.values(), ids=CROWDED)
 on_five = pytest.mark.parametrize("stage", FIVE.values(), ids=FIVE)
 
 Milestones = Callable[[World], Awaitable[None]]
@@ -132,7 +135,7 @@ FILLER: Manifest = {
 
 
 @pytest.mark.parametrize("seed", range(10))
-@on_five
+@on_crowded
 def test_of_ten_gangs_in_the_room_of_six_six_run_whole_and_the_others_hold_nothing(
     stage: Stage, seed: int
 ) -> None:
@@ -157,6 +160,34 @@ def test_of_ten_gangs_in_the_room_of_six_six_run_whole_and_the_others_hold_nothi
         await until_held(world, lambda now: now == rest, "the other four follow when room is made", 300)
 
     run(story, stage, nodes=6, seed=seed)
+
+
+@pytest.mark.parametrize(("pods", "gpus", "nodes"), [(4, 2, 6), (2, 8, 12), (3, 8, 18)])
+@on_crowded
+def test_ten_replicas_that_come_at_once_in_the_room_of_six_do_not_keep_it_from_one_another(
+    stage: Stage, pods: int, gpus: int, nodes: int
+) -> None:
+    async def story(world: World) -> None:
+        async with Sampler(world) as sampler:
+            await world.apply(gang_of(stage, "g", pods, gpus, replicas=10))
+            whole = [pods] * 6
+            await until_held(world, lambda now: sorted(now.values()) == whole, "six of ten are whole", 150)
+            assert watched_faults(sampler.record(), {"worker": pods}, end=virtual_loop().time()) == []
+
+    run(story, stage, nodes=nodes)
+
+
+def test_a_gang_that_never_fits_does_not_keep_the_room_of_one_that_does() -> None:
+    stage = BACKENDS["1.35"]
+
+    async def story(world: World) -> None:
+        # Five pods on four nodes: places for four of them are held, and the other gang would fit.
+        await world.apply(gang_of(stage, "large", 5, 8))
+        await pass_time(5)
+        await world.apply(gang_of(stage, "small", 3, 8))
+        await until_held(world, lambda now: now == {"small-0": 3}, "the gang that fits is placed", 200)
+
+    run(story, stage, nodes=4)
 
 
 # A hurry ------------------------------------------------------------------------------------------

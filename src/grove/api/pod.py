@@ -48,6 +48,8 @@ class PodStatus(View):
     phase: str = ""
     reason: str = ""
     message: str = ""
+    #: The node that is kept for the pod before it is bound to it.
+    nominated_node_name: str = ""
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ from tests.backends import clusters
 from tests.backends.clusters import on
 
 from grove.api.gang import PodGang
+from grove.api.pod import Pod
 from grove.backends.base import Capability, Cluster, Fidelity, GangSnapshot, Treatment
 from grove.backends.default import DefaultBackend
 from grove.errors import InvalidConfiguration, InvalidInput, Unsupported, Waiting
@@ -675,6 +677,29 @@ def test_what_cannot_be_changed_in_place_and_what_is_then_recreated(name: str) -
     made = BACKEND.translate(gang, on(cluster)).manifests
     fixed = BACKEND.lifecycle(GangSnapshot(gang, (), on(cluster), EPOCH, translated=made)).fixed
     assert [(kind, each.paths, each.replaceable) for (kind, _), each in fixed.items()] == want
+
+
+def nominated(index: int, **fields: Any) -> Pod:
+    """A pod that waits at Permit for the others of its gang."""
+    pod = make.pod("worker", index, gang=FOUR, **fields)
+    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, nominated_node_name="n1"))
+
+
+FOUR = make.gang("g", {"worker": 4})
+HOLDING = [nominated(0), nominated(1), make.pod("worker", 2, gang=FOUR), nominated(3, node="n1")]
+RESERVED = {
+    "1.35 keeps nodes for pods that wait for the others": (clusters.V135, HOLDING, (2, 2)),
+    "not for those that are leaving": (clusters.V135, [nominated(0, deleted=True)], (0, 4)),
+    "1.36 keeps none": (clusters.V136, HOLDING, (None, 0)),
+    "1.37 keeps none": (clusters.V137, HOLDING, (None, 0)),
+}
+
+
+@pytest.mark.parametrize("name", RESERVED)
+def test_how_many_nodes_are_kept_for_a_gang_that_is_not_complete(name: str) -> None:
+    cluster, pods, want = RESERVED[name]
+    found = BACKEND.lifecycle(GangSnapshot(FOUR, pods, on(cluster), EPOCH))
+    assert (found.reserved, found.sought) == want
 
 
 def test_every_start_of_a_gang_has_objects_of_its_own_and_pods_point_to_them() -> None:

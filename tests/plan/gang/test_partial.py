@@ -36,6 +36,7 @@ def other(name: str, created: str, *pods: Pod) -> OtherGang:
 OLDER, YOUNGER = other("old-0", "2000-01-01T00:00:00Z"), other("new-0", "2100-01-01T00:00:00Z")
 RAN, DONE = gang("a", "b", Unhealthy="True"), pod("a", node="n1", phase="Succeeded")
 ONE_LOST = [pod("a", node="n1"), pod("c", gates=())]
+WAITS = other("new-0", "2100-01-01T00:00:00Z", pod("c", gates=()))
 LOST_A_POD = other("old-0", "2000-01-01T00:00:00Z", *ONE_LOST)
 
 
@@ -93,6 +94,12 @@ CASES = {
     ),
     "a younger gang does not": Case(
         HELD, RESERVED_SECONDS, backend=RESERVING, memory=since(ONE_HELD), passed=10, others=[YOUNGER]
+    ),
+    "a younger one that waits has its turn after a minute in vain": Case(
+        HELD, None, "ab", backend=RESERVING, memory=since(ONE_HELD), passed=60, others=[WAITS]
+    ),
+    "in vain and alone it keeps what it has": Case(
+        HELD, RESERVED_SECONDS, backend=RESERVING, memory=since(ONE_HELD), passed=60
     ),
     "an older gang for which nothing is held is no rival": Case(
         HELD,
@@ -222,6 +229,21 @@ def test_a_gang_that_gives_up_or_was_placed_is_forgotten() -> None:
 def test_that_places_were_held_is_remembered_while_pods_are_being_bound() -> None:
     moving = state(gang("a", "b"), WAITING, RESERVING, partial=since(ONE_HELD, EARLIER))
     assert plan_partial(moving).memory == PartialMemory(reserved_for=EARLIER)
+
+
+@pytest.mark.parametrize(
+    ("passed", "rival", "to_any"), [(10, OLDER, False), (60, WAITS, True)], ids=["older", "in vain"]
+)
+def test_that_places_were_given_back_is_remembered_and_to_whom(
+    passed: float, rival: OtherGang, to_any: bool
+) -> None:
+    stuck = state(
+        gang("a", "b"), HELD, RESERVING, partial=since(ONE_HELD), monotonic=SINCE + passed, others=[rival]
+    )
+    given = PartialMemory(gave_back=SINCE + passed, to_any=to_any)
+    assert plan_partial(stuck).memory == given
+    later = state(gang("a", "b"), WAITING, RESERVING, partial=given, monotonic=SINCE + passed + 5)
+    assert plan_partial(later).memory == given
 
 
 def test_why_a_gang_gives_up_names_the_one_that_goes_first() -> None:

@@ -101,10 +101,13 @@ class DefaultBackend:
 
     def lifecycle(self, snapshot: GangSnapshot) -> Lifecycle:
         there = {object_name(each): each for each in snapshot.objects}
+        held = _reserved(snapshot)
         return Lifecycle(
+            reserved=held,
+            sought=max(snapshot.gang.minimum - held, 0) if held is not None else 0,
             fixed={
                 object_name(each): _fixed(each, there.get(object_name(each))) for each in snapshot.translated
-            }
+            },
         )
 
     def validate(self, cliqueset: PodCliqueSet, context: Context) -> Sequence[FieldError]:
@@ -179,6 +182,18 @@ class DefaultBackend:
 def _revision(gang: PodGang, context: Context) -> str:
     """Who creates the pods of a standalone gang must know its PodGroup's name before: no revision."""
     return revision(gang, context) if context.revision or is_ours(gang) else ""
+
+
+def _reserved(snapshot: GangSnapshot) -> int | None:
+    """How many nodes are kept for pods of the gang that wait for the others.
+
+    1.35 places pod after pod and keeps the node of each until the gang is complete, for up to five minutes;
+    later versions decide on the gang as a whole and keep none.
+    """
+    generation = detect(snapshot.context.cluster)
+    if generation is None or generation.has_podgroups:
+        return None
+    return sum(1 for pod in snapshot.pods if pod.active and not pod.bound and pod.status.nominated_node_name)
 
 
 def gang_required(context: Context) -> bool:

@@ -2,28 +2,29 @@
 
 A scheduler that dies between two bindings, or that reserves places for several gangs at once, can leave gangs
 that hold nodes and wait for one another for ever. After a bounded time such a gang gives its nodes back: its
-pods are deleted, and it is restarted. Of several the youngest does so first, so that one of them goes on.
+pods are deleted, and it is restarted. Of several the youngest does so first, so that one of them goes on
+(`precedence`).
 """
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from grove.api import labels
-from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.api.revision import effective_revision
-from grove.backends.base import Backend, Capability, Context, Fidelity, GangSnapshot, lifecycle_of
+from grove.backends.base import Backend, Capability, Fidelity
 from grove.backends.shape import PlacementProgress, progress, was_placed
+from grove.plan.gang.precedence import goes_first, waits
 from grove.plan.gang.restart import says_placed
 from grove.plan.gang.standalone import is_standalone
-from grove.plan.gang.state import GangState, OtherGang, PartialMemory, Wait, highest_priority
+from grove.plan.gang.state import GangState, PartialMemory, Wait
 from grove.words import counted
 
 #: A part of a gang is on nodes, which takes at most moments when a scheduler binds pod after pod.
 PARTIAL_SECONDS: Final = 30.0
 #: A scheduler holds places for a part of a gang while an older one has a part of what it needs.
 RESERVED_SECONDS: Final = 10.0
+#: The one that goes first and for which too few places are held for so long lets the others try.
+HELD_IN_VAIN_SECONDS: Final = 60.0
 
 NOTHING: Final = PartialMemory()
 
@@ -93,12 +94,19 @@ def _reserved(state: GangState, backend: Backend, reserved: int, living: Sequenc
         return _decided(memory, left, living, gone)
     if left > 0:
         return _decided(memory, left, living)
-    senior = _senior(state, backend)
-    if senior is None:
-        return _decided(memory, RESERVED_SECONDS, living)
-    return _decided(
-        memory, left, living, f"the scheduler holds {reserved} of {gang.minimum} places for it {senior}"
-    )
+    places = f"the scheduler holds {reserved} of {gang.minimum} places for it"
+    if (first := goes_first(state, backend)) is not None:
+        return _gives_way(state, living, f"{places} {first.sentence}")
+    in_vain = memory.since + HELD_IN_VAIN_SECONDS <= state.monotonic
+    if in_vain and not state.translated.lifecycle.starts_once and (other := waits(state)) is not None:
+        why = f"{places}, in vain for {HELD_IN_VAIN_SECONDS:g} seconds, and gang {other.key} waits"
+        return _gives_way(state, living, why, to_any=True)
+    return _decided(memory, RESERVED_SECONDS, living)
+
+
+def _gives_way(state: GangState, pods: Sequence[Pod], why: str, *, to_any: bool = False) -> PartialPlan:
+    memory = PartialMemory(gave_back=state.monotonic, to_any=to_any)
+    return PartialPlan(memory, give_up=tuple(pods), why=why)
 
 
 def _decided(memory: PartialMemory, left: float, pods: Sequence[Pod], why: str = "") -> PartialPlan:
@@ -108,8 +116,8 @@ def _decided(memory: PartialMemory, left: float, pods: Sequence[Pod], why: str =
 
 
 def _moving(state: GangState) -> PartialMemory:
-    """A gang that stands still no longer; that places were held for it is still known."""
-    return PartialMemory(reserved_for=state.partial.reserved_for)
+    """A gang that stands still no longer; that places were held for it, or given back, is still known."""
+    return replace(state.partial, holding=None, since=0.0)
 
 
 def _unchanged(state: GangState, holding: Hashable, seconds: float) -> tuple[PartialMemory, float]:
@@ -118,44 +126,4 @@ def _unchanged(state: GangState, holding: Hashable, seconds: float) -> tuple[Par
     since = before.since if before.holding == holding else now
     left = since + seconds - now
     # What the inaccuracy of floats leaves is no wait.
-    return PartialMemory(holding, since, before.reserved_for), left if left > 0.001 else 0.0
-
-
-def _senior(state: GangState, backend: Backend) -> str | None:
-    """Which older or more urgent gang goes first, because it has a part of what it needs; None for none."""
-    ours = _rank(state.gang, state.members)
-    for other in state.others:
-        if _rank(other.gang, other.pods) >= ours:
-            continue
-        if _holds_a_part(other, backend, state):
-            return f"and also some for gang {other.gang.key}, which has precedence"
-        if (sentence := _lacks_pods(other)) is not None:
-            return f"while a pod of gang {other.gang.key}, which has precedence, waits: {sentence}"
-    return None
-
-
-def _lacks_pods(other: OtherGang) -> str | None:
-    """How much is placed of a gang that is on nodes, below its minimum, and has a pod to be placed.
-
-    A scheduler that holds places for new gangs places such a pod by itself and holds nothing for it.
-    """
-    found = progress(other.gang, [pod for pod in other.pods if labels.POD_CLIQUE in pod.labels])
-    waits = any(not pod.spec.scheduling_gates for pod in found.pending)
-    return found.sentence if found.placed and waits else None
-
-
-def _holds_a_part(other: OtherGang, backend: Backend, state: GangState) -> bool:
-    context = state.context
-    theirs = Context(
-        context.cluster,
-        context.config,
-        observed=context.observed,
-        revision=effective_revision(other.gang, other.pods),
-    )
-    reserved = lifecycle_of(backend, GangSnapshot(other.gang, other.pods, theirs, state.now)).reserved
-    return 0 < (reserved or 0) < other.gang.minimum
-
-
-def _rank(gang: PodGang, pods: Sequence[Pod]) -> tuple[int, str, str]:
-    """Sorts the gang that goes first to the front: the more urgent, then the older one."""
-    return -highest_priority(pods), gang.metadata.creation_timestamp, str(gang.key)
+    return replace(before, holding=holding, since=since), left if left > 0.001 else 0.0

@@ -12,6 +12,7 @@ from grove.plan.changes import Change, Delete, JsonPatch, Patch
 from grove.plan.gang.objects import ObjectsPlan, plan_objects
 from grove.plan.gang.opening import plan_gates
 from grove.plan.gang.partial import PartialPlan, plan_partial
+from grove.plan.gang.precedence import give_way
 from grove.plan.gang.references import Listing, plan_listing
 from grove.plan.gang.restart import Restart, restart_of, restart_patch
 from grove.plan.gang.standalone import adoption_patch
@@ -42,7 +43,7 @@ class GangPlan:
     listing: Listing | None = None
     #: Pods that the gang gives up because it has held a part of its nodes for too long.
     partial: PartialPlan = field(default_factory=PartialPlan)
-    #: That a preempted gang keeps its gates closed.
+    #: That a gang which was preempted, or gave its places back, keeps its gates closed.
     steps_back: Wait | None = None
     gates: tuple[JsonPatch, ...] = ()
     #: Why nothing could be decided about the pods: a defect of the backend, raised once the rest is done.
@@ -99,7 +100,7 @@ def _plan_objects_and_listing(state: GangState) -> GangPlan:
 
 def _with_pods(state: GangState, plan: GangPlan) -> GangPlan:
     """The plan with what happens to the gang's pods: the operator's part, whatever process serves it."""
-    plan = replace(plan, steps_back=step_back(state))
+    plan = replace(plan, steps_back=step_back(state) or give_way(state))
     if not state.duties.pods:
         return plan
     gang = plan.listing.gang if plan.listing is not None else state.gang

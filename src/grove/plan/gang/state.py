@@ -80,6 +80,9 @@ class PartialMemory:
     since: float = 0.0
     #: The revision for which its scheduler has held places.
     reserved_for: str = ""
+    #: When it gave back the places that were held for it, and whether to any gang or to one with precedence.
+    gave_back: float | None = None
+    to_any: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ class Outcome:
     """(pod to evict, pod for which it goes)."""
     waits: bool = False
     """Something is left to schedule: try again when room appears."""
+    again: bool = False
+    """Something is left to schedule that was not tried yet: its turn comes after that of others."""
 
 
 async def run_all(steps: Iterable[Awaitable[None]], limit: int = IN_FLIGHT) -> None:

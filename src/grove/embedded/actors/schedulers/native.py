@@ -328,6 +328,8 @@ class NativeScheduler(DecidingScheduler[Entity, Outcome]):
             workload = self._workloads.get((entity[1], entity[2]))
             outcome = self._permit.decide(entity[1:], self._pods(entity), workload)
             self._watch_permit(entity)
+            if outcome.again:
+                self._activate(entity)
         elif self._minor == "1.36":
             group = self._groups.get((entity[1], entity[2]))
             outcome = GroupCycle(self._desk, self._unit).decide(group, self._pods(entity))

@@ -115,19 +115,22 @@ class Permit:
         self._forget_gone(held, pods)
         trial = Trial(self._desk.ledger)
         unfit: list[Manifest] = []
-        for pod in waiting_pods(pod for pod in pods if key_of(pod) not in held):
+        candidates = iter(waiting_pods(pod for pod in pods if key_of(pod) not in held))
+        for pod in candidates:
             node = trial.place(key_of(pod), self._desk.shape(pod))
             if node is not None:
                 held[key_of(pod)] = node
-            else:
-                unfit.append(pod)
+                # Pods of all gangs stand in one queue: those of another one may come before the next.
+                outcome.again = any(candidates)
+                break
+            unfit.append(pod)
         evict_for_pods(self._desk, outcome, unfit)
         helped = {key_of(pod) for _, pod in outcome.victims}
         for pod in unfit:
             diagnosis = self._desk.ledger.diagnose(self._desk.shape(pod))
             text = lone_text(diagnosis, preempts=key_of(pod) in helped)
             outcome.refusals.append(Refusal(pod, text))
-        outcome.waits = bool(unfit)
+        outcome.waits = bool(unfit) and not outcome.again
         self._release_if_whole(held, pods, minimum, outcome)
         return outcome
 
