@@ -1,9 +1,17 @@
 """What is in order is left alone: a second look, a restart, a dropped watch write nothing."""
 
 import pytest
-from tests.scenarios.stories import GANG_STAGES, STAGES, Stage, pass_time, rack_binding, until_running
+from tests.scenarios.stories import (
+    GANG_STAGES,
+    STAGES,
+    Stage,
+    pass_time,
+    rack_binding,
+    refusal,
+    until_running,
+)
 
-from grove.api import kinds
+from grove.api import kinds, labels
 from grove.meta import Key
 from grove.testing import make
 from grove.testing.world import OPERATOR, World, run_world
@@ -100,8 +108,10 @@ def test_a_waiting_gang_is_not_written_to_while_it_waits() -> None:
 
 def test_a_refused_set_is_not_written_to_while_it_is_refused() -> None:
     async def story(world: World) -> None:
-        await world.apply(make.cliqueset_manifest("train", {"a": 1}, groups=[make.scaling_group("g", ["a"])]))
+        marks = {labels.SCHEDULER_BACKEND: "nobody"}
+        await world.apply(make.cliqueset_manifest("train", {"a": 1}, annotations=marks))
         await world.settle()
+        assert (await refusal(world, "train"))["status"] == "False"
         before = told(world)
         await pass_time(3600)
         assert told(world) == before
