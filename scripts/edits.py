@@ -63,6 +63,10 @@ NOTES: Final = """
 `Accepted=False`. A `minAvailable` that is left out becomes the `replicas` of the
 role when its first clique is made, and stays so when `replicas` is edited; to have fewer replicas, set both.
 
+`replicas` of a role that is [scaled by load](../guides/autoscaling.md) count when its clique is created, not
+when they are edited. Its `autoScalingConfig`, and the `scaleConfig` of a scaling group, reach the autoscalers
+at once.
+
 Nobody can change the priority of a pod. A priority class that is edited in place counts for the scheduler's
 object and for pods that are made later.
 

@@ -127,7 +127,7 @@ async def assemble(
         client = client.fenced(elector.fence)
     traffic, load = PodTraffic(clock), WriteLoad()
     preemptions = Preemptions(clock)
-    cache = _cache(client, clock, rng, traffic, preemptions)
+    cache = _cache(client, clock, rng, traffic, preemptions, only)
     vanished = Vanished(client, cache)
     pods = cache.informer(kinds.PODS)
     if pods is not None:
@@ -191,12 +191,20 @@ async def _require_crds(client: Client) -> None:
 
 
 def _cache(
-    client: Client, clock: Clock, rng: random.Random, traffic: PodTraffic, preemptions: Preemptions
+    client: Client,
+    clock: Clock,
+    rng: random.Random,
+    traffic: PodTraffic,
+    preemptions: Preemptions,
+    only: str,
 ) -> Cache:
     """One informer for each kind that we read; pods only of gangs, services only where they are ours."""
     cache = Cache(client, clock, rng=rng)
     cache.add(kinds.CLIQUESETS, PodCliqueSet)
     for kind in registry.KINDS:
+        if only and kind.resource not in registry.MEMBERSHIP:
+            # Whoever makes no children of sets need not be allowed to read all of their kinds.
+            continue
         indexes = {BY_SET: set_of, **_INDEXES.get(kind.resource, {})}
         cache.add(kind.resource, kind.view, labels=kind.selector, indexes=indexes)
     pods = cache.add(

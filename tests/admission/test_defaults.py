@@ -90,6 +90,14 @@ def test_autoscaling_starts_from_the_replicas() -> None:
     assert filled["scaleConfig"] == {"maxReplicas": 6, "minReplicas": 2}
 
 
+def test_autoscaling_of_what_is_scaled_to_zero_starts_from_its_minimum() -> None:
+    role = clique_spec(replicas=0, minAvailable=2, autoScalingConfig={"maxReplicas": 5})
+    assert role["autoScalingConfig"]["minReplicas"] == 2
+    group = {"name": "g", "cliqueNames": ["c0"], "replicas": 0, "minAvailable": 3}
+    filled = default(cliqueset({}, groups=[{**group, "scaleConfig": {"maxReplicas": 6}}]))
+    assert filled["spec"]["template"]["podCliqueScalingGroups"][0]["scaleConfig"]["minReplicas"] == 3
+
+
 def test_the_given_manifest_is_not_changed() -> None:
     manifest = cliqueset({"podSpec": {}})
     before = copy.deepcopy(manifest)

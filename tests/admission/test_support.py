@@ -26,14 +26,6 @@ def test_a_set_is_refused_whole_for(template: Manifest, field: str) -> None:
     assert [error.field for error in unsupported(cliqueset)] == [field]
 
 
-def test_autoscaling_is_accepted_with_a_word() -> None:
-    role = make.template("a")
-    role["spec"]["autoScalingConfig"] = {"maxReplicas": 3}
-    cliqueset = make.cliqueset("t", [role])
-    assert unsupported(cliqueset) == []
-    assert [each.field for each in notices(cliqueset)] == ["spec.template.cliques[0].spec.autoScalingConfig"]
-
-
 def annotated(on: str, **annotations: str) -> Manifest:
     """A set with annotations on itself or on its role; `__` stands for the slash, `_` for a hyphen."""
     marks = {key.replace("__", ".io/").replace("_", "-"): value for key, value in annotations.items()}

@@ -212,6 +212,16 @@ REFUSED = {
         f"{GROUPS}[0].scaleConfig.maxReplicas",
         "minReplicas (2); got 1",
     ),
+    "a group scaled below its replicas": Case(
+        with_group(scaleConfig={"minReplicas": 1, "maxReplicas": 1}),
+        f"{GROUPS}[0].scaleConfig.maxReplicas",
+        "replicas (2); got 1",
+    ),
+    "a group's metric": Case(
+        with_group(scaleConfig={"maxReplicas": 3, "metrics": [{"type": "Pods"}]}),
+        f"{GROUPS}[0].scaleConfig.metrics[0].pods",
+        "is required for a metric of type Pods",
+    ),
     "an autoscaled member": Case(
         with_spec(2, autoScalingConfig={"maxReplicas": 9}), GROUPS, "use the group's scaleConfig"
     ),

@@ -143,6 +143,49 @@ REFUSED = {
         f"{CLIQUES}[0].spec.autoScalingConfig.maxReplicas",
         "less than minReplicas",
     ),
+    "autoscaling below the minimum": Case(
+        put(
+            f"{CLIQUES}.0.spec",
+            {
+                "replicas": 3,
+                "minAvailable": 2,
+                "podSpec": {"containers": [{"name": "m"}]},
+                "autoScalingConfig": {"minReplicas": 1, "maxReplicas": 3},
+            },
+        ),
+        f"{CLIQUES}[0].spec.autoScalingConfig.minReplicas",
+        "less than minAvailable",
+    ),
+    "autoscaling below the replicas": Case(
+        put(
+            f"{CLIQUES}.0.spec",
+            {
+                "replicas": 3,
+                "podSpec": {"containers": [{"name": "m"}]},
+                "autoScalingConfig": {"maxReplicas": 2},
+            },
+        ),
+        f"{CLIQUES}[0].spec.autoScalingConfig.maxReplicas",
+        "less than replicas",
+    ),
+    "a group's autoscaling below the minimum": Case(
+        put(f"{GROUPS}.0.scaleConfig", {"minReplicas": 0, "maxReplicas": 3}),
+        f"{GROUPS}[0].scaleConfig.minReplicas",
+        "less than minAvailable",
+    ),
+    "a group's autoscaling below the replicas": Case(
+        put(
+            f"{GROUPS}.0",
+            {
+                "name": "decode",
+                "cliqueNames": ["lead", "work"],
+                "replicas": 3,
+                "scaleConfig": {"maxReplicas": 2},
+            },
+        ),
+        f"{GROUPS}[0].scaleConfig.maxReplicas",
+        "less than replicas",
+    ),
     "starting after a stranger": Case(
         put(f"{CLIQUES}.1.spec.startsAfter", ["ghost"]), CLIQUES, "may only name other cliques"
     ),

@@ -17,14 +17,14 @@ from grove.api.service import Service
 from grove.controllers.apply import MOST_AT_ONCE, Batch, first_batch
 from grove.meta import Manifest, Object
 from grove.plan.changes import Change, Create, Delete, Patch
-from grove.plan.children import CliqueSetState, Settled, edit_pending, sort_children, waiting_edits
+from grove.plan.children import KINDS, CliqueSetState, Settled, edit_pending, sort_children, waiting_edits
 from grove.plan.children import plan_children as lazily
 from grove.plan.edits import decided_minima
 from grove.plan.slices import Work, at_once
 from grove.testing import make
 
 ROLES = {"leader": 1, "worker": 2}
-RESOURCES = {"Service": kinds.SERVICES, "PodGang": kinds.GANGS, "PodClique": kinds.CLIQUES}
+RESOURCES = {kind.resource.kind: kind.resource for kind in KINDS}
 
 
 def planning_children(seen: CliqueSetState, settled: Settled, *, most: int = MOST_AT_ONCE) -> Work[Batch]:
@@ -39,8 +39,8 @@ def plan_children(seen: CliqueSetState, settled: Settled, *, most: int = MOST_AT
 def grown(cliqueset: PodCliqueSet) -> CliqueSetState:
     """The set with every child as the plan itself would create it."""
     plan = plan_children(bare(cliqueset), Settled())
-    found: dict[str, dict[str, Object]] = {"Service": {}, "PodGang": {}, "PodClique": {}}
-    types: dict[str, type[Object]] = {"Service": Service, "PodGang": PodGang, "PodClique": PodClique}
+    found: dict[str, dict[str, Object]] = {kind.resource.kind: {} for kind in KINDS}
+    types = {kind.resource.kind: kind.view for kind in KINDS}
     for number, change in enumerate(plan.changes):
         assert isinstance(change, Create)
         manifest = {**change.manifest, "metadata": {**change.manifest["metadata"]}}

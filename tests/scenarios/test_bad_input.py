@@ -175,13 +175,16 @@ def test_what_the_operator_refuses_is_told_by_field_and_nothing_is_created(
     run_world(story)
 
 
-def test_an_autoscaler_that_is_not_created_is_told_in_the_condition_of_an_accepted_set() -> None:
+def test_an_autoscaler_that_could_never_measure_anything_is_told_in_the_condition_of_an_accepted_set() -> (
+    None
+):
     async def story(world: World) -> None:
         await world.apply(changed(*ROLE, "spec", "autoScalingConfig", to={"maxReplicas": 5}))
         await until_running(world, "train-0")
         accepted = await set_condition(world, "train", "Accepted")
         assert accepted["status"] == "True"
         assert "spec.template.cliques[0].spec.autoScalingConfig" in accepted["message"]
+        assert "requests none" in accepted["message"]
 
     run_world(story)
 

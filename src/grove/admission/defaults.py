@@ -43,15 +43,15 @@ def _default_clique(spec: Manifest) -> None:
     # A role that is scaled to zero gets its minimum when it is scaled up: 0 could never be changed again.
     if spec["replicas"]:
         _set(spec, "minAvailable", spec["replicas"])
-    if spec.get("autoScalingConfig") is not None and spec["replicas"]:
-        _set(spec["autoScalingConfig"], "minReplicas", spec["replicas"])
+    if spec.get("autoScalingConfig") is not None:
+        _set(spec["autoScalingConfig"], "minReplicas", spec["replicas"] or spec.get("minAvailable") or 1)
 
 
 def _default_group(group: Manifest) -> None:
     _set(group, "replicas", 1)
     _set(group, "minAvailable", 1)
-    if group.get("scaleConfig") is not None and group["replicas"]:
-        _set(group["scaleConfig"], "minReplicas", group["replicas"])
+    if group.get("scaleConfig") is not None:
+        _set(group["scaleConfig"], "minReplicas", group["replicas"] or group["minAvailable"])
 
 
 def _object(parent: Manifest, field: str) -> Manifest:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import msgspec
 
+from grove.admission.autoscaling import autoscaling_notices
 from grove.admission.defaults import default
 from grove.admission.levels import levels_condition, unmet_requirements
 from grove.admission.limits import validate_limits
@@ -86,7 +87,11 @@ def judge(understood: Understood, here: Here) -> Judgement:
     cliqueset = understood.cliqueset
     binding = here.binding if here.topology_aware else None
     levels = levels_condition(cliqueset, here.binding, enabled=here.topology_aware)
-    remarks = (*notices(cliqueset), *topology_notices(cliqueset, binding))
+    remarks = (
+        *notices(cliqueset),
+        *autoscaling_notices(cliqueset),
+        *topology_notices(cliqueset, binding),
+    )
     found = [
         (conditions.INVALID, [*understood.errors, *validate_nesting(cliqueset, binding)]),
         (conditions.LIMIT_EXCEEDED, list(validate_limits(cliqueset, pods_per_set=here.pods_per_set))),

@@ -51,14 +51,7 @@ def annotation_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
 
 def notices(cliqueset: PodCliqueSet) -> list[FieldError]:
     """What of a set is accepted but has no effect in this release."""
-    found = [
-        FieldError(
-            f"spec.template.cliques[{position}].spec.autoScalingConfig",
-            "no HorizontalPodAutoscaler is created by this release; scale the PodClique yourself",
-        )
-        for position, clique in enumerate(cliqueset.template.cliques)
-        if clique.spec.auto_scaling_config is not None
-    ]
+    found = []
     for place, annotations in _annotated(cliqueset):
         for key, value in annotations.items():
             if why := _no_effect(key, value):

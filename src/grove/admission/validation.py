@@ -1,7 +1,8 @@
 """Whether a PodCliqueSet may be stored: `validate` lists everything wrong with it, field by field.
 
-Expects a set that `default` has filled in. The rules about names, startup order, shared claims and topology
-stand in modules of their own; here are the counts and what Grove cannot allow in a pod spec.
+Expects a set that `default` has filled in. The rules about names, autoscaling, startup order, shared
+claims and topology stand in modules of their own; here are the counts and what Grove cannot allow in a pod
+spec.
 """
 
 import re
@@ -9,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from grove.admission.autoscaling import Bounds, validate_autoscaling
 from grove.admission.naming import CLIQUES, GROUPS, TEMPLATE, validate_names
 from grove.admission.order import validate_order
 from grove.admission.sharing import validate_sharing
@@ -79,24 +81,9 @@ def _clique_counts(field: str, spec: PodCliqueSpec) -> Iterator[FieldError]:
                 f"{field}.minAvailable",
                 f"{_MIN_OVER}; got {spec.min_available} with {counted(spec.replicas, 'replica')}",
             )
-    scale = spec.auto_scaling_config
-    if scale is None:
-        return
-    lower = spec.replicas if scale.min_replicas is None else scale.min_replicas
-    if lower < (spec.min_available or 0):
-        yield FieldError(
-            f"{field}.autoScalingConfig.minReplicas",
-            f"must be greater than or equal to minAvailable ({spec.min_available}); got {lower}",
-        )
-    upper = f"{field}.autoScalingConfig.maxReplicas"
-    if scale.max_replicas < lower:
-        yield FieldError(
-            upper, f"must be greater than or equal to minReplicas ({lower}); got {scale.max_replicas}"
-        )
-    if scale.max_replicas < spec.replicas:
-        yield FieldError(
-            upper, f"must be greater than or equal to replicas ({spec.replicas}); got {scale.max_replicas}"
-        )
+    if spec.auto_scaling_config is not None:
+        bounds = Bounds(spec.replicas, spec.min_available or 0)
+        yield from validate_autoscaling(f"{field}.autoScalingConfig", spec.auto_scaling_config, bounds)
 
 
 def _groups(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
@@ -140,20 +127,8 @@ def _group_counts(field: str, group: ScalingGroupConfig) -> Iterator[FieldError]
         yield FieldError(
             f"{field}.minAvailable", f"{_MIN_OVER}; got {minimum} with {counted(replicas, 'replica')}"
         )
-    scale = group.scale_config
-    if scale is None:
-        return
-    lower = replicas if scale.min_replicas is None else scale.min_replicas
-    if scale.min_replicas is not None and lower < minimum:
-        yield FieldError(
-            f"{field}.scaleConfig.minReplicas",
-            f"must be greater than or equal to minAvailable ({minimum}); got {lower}",
-        )
-    if scale.max_replicas < lower:
-        yield FieldError(
-            f"{field}.scaleConfig.maxReplicas",
-            f"must be greater than or equal to minReplicas ({lower}); got {scale.max_replicas}",
-        )
+    if group.scale_config is not None:
+        yield from validate_autoscaling(f"{field}.scaleConfig", group.scale_config, Bounds(replicas, minimum))
 
 
 def _pods(field: str, pods: Manifest) -> Iterator[FieldError]:

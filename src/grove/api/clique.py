@@ -1,17 +1,27 @@
 """PodClique: the pods of one role."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
 from grove.api.schema import MAX_REPLICAS, POD_SPEC, VERBATIM, Int32, Int64, Time, says
 from grove.meta import Condition, Manifest, Object, View
 
+#: What Kubernetes assumes where an autoscaler names no metrics; written out, so that it is ours to mend.
+DEFAULT_METRICS: Final[tuple[Manifest, ...]] = (
+    {
+        "type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+    },
+)
+
 
 class AutoScalingConfig(View):
     """How a role or group is scaled by load; becomes a HorizontalPodAutoscaler."""
 
-    min_replicas: Annotated[Int32 | None, says("Lower bound; the replicas when omitted.", minimum=0)] = None
+    min_replicas: Annotated[
+        Int32 | None, says("Lower bound; the replicas when omitted, at least minAvailable.", minimum=0)
+    ] = None
     max_replicas: Annotated[Int32, says("Upper bound.", required=True, minimum=1, maximum=MAX_REPLICAS)] = 0
     metrics: Annotated[
         tuple[Manifest, ...],
@@ -20,6 +30,10 @@ class AutoScalingConfig(View):
             schema={"type": "array", "x-kubernetes-list-type": "atomic", "items": VERBATIM},
         ),
     ] = ()
+
+    def lowest(self, replicas: int, minimum: int | None) -> int:
+        """The lower bound, where it is omitted that of a template with these replicas and this minimum."""
+        return self.min_replicas if self.min_replicas is not None else replicas or minimum or 1
 
 
 class PodCliqueSpec(View):

@@ -39,6 +39,7 @@ COMPONENT_CLIQUE: Final = "pcs-podclique"
 COMPONENT_GROUP_CLIQUE: Final = "pcsg-podclique"
 COMPONENT_SCALING_GROUP: Final = "pcs-podcliquescalinggroup"
 COMPONENT_GANG: Final = "podgang"
+COMPONENT_AUTOSCALER: Final = "pcs-hpa"
 
 # Annotations --------------------------------------------------------------------------------------
 RECONCILE_TRIGGER: Final = "grove.io/reconcile-trigger"

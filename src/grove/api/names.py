@@ -24,6 +24,11 @@ def scaling_group(cliqueset: str, replica: int, group: str) -> str:
     return f"{cliqueset}-{replica}-{group}"
 
 
+def autoscaler(cliqueset: str, replica: int, target: str) -> str:
+    """`P-i-C` or `P-i-G`: an autoscaler has the name of what it scales."""
+    return f"{cliqueset}-{replica}-{target}"
+
+
 def group_clique(scaling_group: str, replica: int, template: str) -> str:
     """`P-i-G-j-C`, a clique inside a scaling group."""
     return f"{scaling_group}-{replica}-{template}"

@@ -161,6 +161,25 @@ _PACK: Final = (
     ),
 )
 
+
+def _autoscaled(at: str, config: str, field: str) -> tuple[Rule, ...]:
+    """The bounds of an autoscaler fit what it scales; what is left out is for the operator to check."""
+    here = f"{at}.{config}"
+    return (
+        Rule(
+            f"!has({here}) || !has({here}.minReplicas) || !has({at}.minAvailable) || "
+            f"{here}.minReplicas >= {at}.minAvailable",
+            "minReplicas must not be less than minAvailable",
+            field=f"{field}.{config}.minReplicas",
+        ),
+        Rule(
+            f"!has({here}) || {here}.maxReplicas >= {at}.replicas",
+            "maxReplicas must not be less than replicas",
+            field=f"{field}.{config}.maxReplicas",
+        ),
+    )
+
+
 #: View, or view and field, to the rules that hold there.
 RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "PodCliqueSet": _CLIQUESET,
@@ -180,6 +199,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
             "minAvailable must not be greater than replicas",
             field=".spec.minAvailable",
         ),
+        *_autoscaled("self.spec", "autoScalingConfig", ".spec"),
         _kept("spec.roleName", "''"),
         _kept("spec.startsAfter", "[]"),
         _kept("spec.podSpec.schedulerName", "''"),
@@ -190,6 +210,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
             "minAvailable must not be greater than replicas",
             field=".minAvailable",
         ),
+        *_autoscaled("self", "scaleConfig", ""),
         Rule("self.cliqueNames == oldSelf.cliqueNames", _IMMUTABLE, field=".cliqueNames", reason=_FORBIDDEN),
         _kept_once_set("minAvailable"),
     ),

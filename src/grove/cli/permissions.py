@@ -100,7 +100,7 @@ def _needed_by_backend(
     observed: Iterable[Resource],
     namespace: str,
 ) -> list[Need]:
-    children = (kind.resource for kind in registry.KINDS if kind.resource != kinds.GANGS)
+    children = (each for each in registry.MEMBERSHIP if each != kinds.GANGS)
     read = (kinds.CLIQUESETS, kinds.TOPOLOGY_BINDINGS, kinds.PODS, *children)
     kinds_written = list(written)
     objects = [each for each in kinds_written if each.namespaced]

@@ -34,7 +34,8 @@ async def portrait(world: World, scheduler_objects: tuple[Resource, ...] = ()) -
         if (revision := (each["metadata"].get("annotations") or {}).get(labels.GANG_REVISION))
     }
     seen: Manifest = {"pods": sorted((_pod(pod, starts) for pod in pods), key=lambda pod: str(pod["host"]))}
-    for resource in (kinds.CLIQUESETS, kinds.CLIQUES, kinds.GANGS, kinds.SERVICES, *scheduler_objects):
+    ours = (kinds.CLIQUESETS, kinds.CLIQUES, kinds.GANGS, kinds.SERVICES, kinds.AUTOSCALERS)
+    for resource in (*ours, *scheduler_objects):
         items = [_object(each, {**hosts, **starts}) for each in await world.all(resource)]
         if resource in scheduler_objects:
             # What a scheduler wrote on the way there is its own, and Volcano never takes any of it back.

@@ -5,21 +5,13 @@ on top. Exact arithmetic in billionths, because a placeholder that is too small 
 away.
 """
 
-import re
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 from functools import lru_cache
-from typing import Final
 
+from grove.api.quantities import BINARY, ONE, quantity
 from grove.meta import Manifest
 
 Amounts = dict[str, int]
-
-_ONE: Final = 10**9
-
-_QUANTITY: Final = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE]([+-]?[0-9]+)|([A-Za-z]*))")
-_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY: Final = {"Ei": 60, "Pi": 50, "Ti": 40, "Gi": 30, "Mi": 20, "Ki": 10}
 
 
 def effective_requests(spec: Manifest) -> dict[str, str]:
@@ -32,26 +24,6 @@ def effective_requests(spec: Manifest) -> dict[str, str]:
     total |= {name: amount for name, amount in pod_level.items() if name in ("cpu", "memory")}
     total = _sum((total, _amounts(spec.get("overhead") or {})))
     return {name: _written(name, amount) for name, amount in sorted(total.items()) if amount}
-
-
-@lru_cache(maxsize=4096)
-def quantity(text: str) -> int:
-    """The value of a Kubernetes quantity in billionths, rounded up; raises ValueError."""
-    return -(-_value(text) * _ONE // 1)
-
-
-def _value(text: str) -> Fraction:
-    found = _QUANTITY.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text!r} is not a quantity")
-    number, exponent, suffix = Fraction(found[1]), found[2], found[3] or ""
-    if exponent:
-        return number * Fraction(10) ** int(exponent)
-    if suffix in _BINARY:
-        return number * (1 << _BINARY[suffix])
-    if suffix not in _DECIMAL:
-        raise ValueError(f"{text!r} is not a quantity")
-    return number * Fraction(10) ** _DECIMAL[suffix]
 
 
 def _initial(spec: Manifest) -> Amounts:
@@ -91,10 +63,10 @@ def _sum(parts: Iterable[Amounts]) -> Amounts:
 def _written(name: str, amount: int) -> str:
     """A quantity as people write it; fractions are rounded up, to millicores for cpu."""
     if name == "cpu":
-        milli = -(-amount * 1000 // _ONE)
+        milli = -(-amount * 1000 // ONE)
         return str(milli // 1000) if milli % 1000 == 0 else f"{milli}m"
-    whole = -(-amount // _ONE)
-    for suffix, power in _BINARY.items():
+    whole = -(-amount // ONE)
+    for suffix, power in BINARY.items():
         if whole and whole % (1 << power) == 0 and power >= 20:
             return f"{whole >> power}{suffix}"
     return str(whole)

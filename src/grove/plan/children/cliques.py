@@ -94,7 +94,7 @@ def _minimum(seen: CliqueSetState, row: ChildRow, clique: PlannedClique) -> int:
 def _mend(desired: Manifest, living: Object) -> Manifest:
     """Replicas are left to whoever scales the clique; of the pod spec everything is ours."""
     assert isinstance(living, PodClique)
-    desired = keep_scaled(desired, living, autoscaled=living.spec.auto_scaling_config is not None)
+    desired = keep_scaled(desired, living, autoscaled=desired["spec"]["autoScalingConfig"] is not None)
     desired["spec"]["podSpec"] = replacing(desired["spec"]["podSpec"], living.spec.pod_spec)
     return desired
 
@@ -168,11 +168,11 @@ def _pod_spec(clique: PlannedClique, template: PodCliqueSetTemplate) -> Manifest
 
 
 def _autoscaling(clique: PlannedClique) -> Manifest | None:
-    config = clique.role.spec.auto_scaling_config
-    if config is None:
+    spec = clique.role.spec
+    if (config := spec.auto_scaling_config) is None:
         return None
     return {
-        "minReplicas": config.min_replicas,
+        "minReplicas": config.lowest(spec.replicas, spec.min_available),
         "maxReplicas": config.max_replicas,
         "metrics": list(config.metrics) or None,
     }

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from grove.meta import Object, Resource
+from grove.plan.children.autoscalers import Autoscalers
 from grove.plan.children.cliques import Cliques
 from grove.plan.children.engine import Plan, Settled, Tree
 from grove.plan.children.gangs import Gangs
@@ -34,7 +35,9 @@ class Kind(Protocol):
 
 
 #: In the order in which the children of a replica are created; owners come before what they own.
-KINDS: Final[tuple[Kind, ...]] = (Services, ScalingGroups, Gangs, Cliques)
+KINDS: Final[tuple[Kind, ...]] = (Services, ScalingGroups, Gangs, Cliques, Autoscalers)
+#: The kinds that tell which pods belong to which gang; the process of a backend reads no others.
+MEMBERSHIP: Final = (ScalingGroups.resource, Gangs.resource, Cliques.resource)
 
 
 def plan_children(seen: CliqueSetState, settled: Settled, kinds: Sequence[Kind] = KINDS) -> Plan:
