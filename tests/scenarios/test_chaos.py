@@ -12,13 +12,12 @@ import random
 from dataclasses import replace
 
 import pytest
+from tests.scenarios.shapes import GROUP_REPLICAS, SHAPES, train
 from tests.scenarios.stories import STAGES
 
 from grove.api import kinds
-from grove.api.labels import SCHEDULER_BACKEND
 from grove.embedded.faults import Fault
 from grove.meta import Key, Manifest, Resource, resource
-from grove.testing import make
 from grove.testing.portrait import Guard, portrait
 from grove.testing.world import OPERATOR, World, WorldOptions, run_world
 
@@ -32,13 +31,6 @@ OBJECTS: dict[str, Resource] = {
 }
 #: A native PodGroup outlives its deletion for as long as pods belong to it; others go at once.
 DELETABLE = ("kai", "koordinator", "volcano")
-SHAPES: dict[str, dict[str, int]] = {"alone": {"worker": 2}, "pair": {"leader": 1, "worker": 2}}
-
-
-def train(backend: str, shape: str, replicas: int) -> Manifest:
-    return make.cliqueset_manifest(
-        "train", SHAPES[shape], replicas=replicas, annotations={SCHEDULER_BACKEND: backend}
-    )
 
 
 def options(backend: str, seed: int = 0) -> WorldOptions:
@@ -78,12 +70,19 @@ def misfortunes(rng: random.Random) -> list[Fault]:
     return rng.sample(choices, rng.randint(1, 4))
 
 
-async def user_acts(world: World, rng: random.Random, backend: str, shape: str) -> None:
+async def user_acts(world: World, rng: random.Random, backend: str) -> None:
     """What a restless user does while the world is on fire; ends in the state that is compared."""
     for _ in range(rng.randint(0, 3)):
-        match rng.choice(["scale", "delete pod", "delete object", "wait"]):
+        match rng.choice(["scale", "scale group", "delete group", "delete pod", "delete object", "wait"]):
             case "scale":
                 await world.scale("train", rng.randint(0, 3))
+            case "scale group" if groups := await world.all(kinds.SCALING_GROUPS):
+                name = rng.choice(groups)["metadata"]["name"]
+                # Not to zero: a native PodGroup keeps the minimum with which it was placed.
+                await world.scale(name, rng.randint(1, 3), kinds.SCALING_GROUPS)
+            case "delete group" if groups := await world.all(kinds.SCALING_GROUPS):
+                name = rng.choice(groups)["metadata"]["name"]
+                await world.user.delete(kinds.SCALING_GROUPS, Key("default", name))
             case "delete pod" if pods := await world.pods():
                 pod = rng.choice(pods)["metadata"]
                 await world.user.delete(kinds.PODS, Key("default", pod["name"]), uid=pod["uid"])
@@ -107,7 +106,7 @@ def survives(seed: int) -> None:
             world.cluster.faults.add(fault)
         await world.start_operator()
         await world.apply(train(backend, shape, rng.randint(1, 3)))
-        acting = asyncio.create_task(user_acts(world, rng, backend, shape))
+        acting = asyncio.create_task(user_acts(world, rng, backend))
         for _ in range(rng.randint(0, 3)):
             await asyncio.sleep(rng.random() * rng.choice([0.05, 0.5, 8.0]))
             match rng.choice(["kill", "compact", "drop"]):
@@ -124,6 +123,9 @@ def survives(seed: int) -> None:
         await world.scale("train", replicas)
         # A watch that stands still is noticed after two minutes; only then is silence a sign of peace.
         await world.settle(quiet=150)
+        for group in await world.all(kinds.SCALING_GROUPS):
+            await world.scale(group["metadata"]["name"], GROUP_REPLICAS, kinds.SCALING_GROUPS)
+        await world.settle()
         assert await portrait(world, (OBJECTS[backend],)) == want, f"seed {seed}"
         assert guard.broken == [], f"seed {seed}"
 

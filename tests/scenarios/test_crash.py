@@ -3,13 +3,13 @@
 import functools
 
 import pytest
+from tests.scenarios.shapes import train
 from tests.scenarios.stories import STAGES
 
-from grove.api.kinds import GANGS
-from grove.api.labels import RESTARTS, SCHEDULER_BACKEND
+from grove.api.kinds import GANGS, SCALING_GROUPS
+from grove.api.labels import RESTARTS
 from grove.embedded.faults import Fault
 from grove.meta import Manifest, Resource, resource
-from grove.testing import make
 from grove.testing.portrait import Guard, portrait
 from grove.testing.world import OPERATOR, World, WorldOptions, run_world
 
@@ -19,22 +19,31 @@ OBJECTS: dict[str, Resource] = {
     "koordinator": resource("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup"),
     "volcano": resource("scheduling.volcano.sh", "v1beta1", "PodGroup"),
 }
-#: More than the operator ever needs for the story below; `test_the_story_is_short_enough` checks it.
-MOST_WRITES = 48
+#: More writes than the operator ever needs for the story below; `test_the_story_is_short_enough` checks it.
+MOST_WRITES = {"pair": 48, "group": 56}
+REPLICAS = {"pair": 2, "group": 1}
+#: Scaling groups are crashed with two schedulers: what differs between schedulers is in their objects.
+CASES = [
+    (backend, shape, number)
+    for shape, backends in (("pair", tuple(OBJECTS)), ("group", ("default", "kai")))
+    for backend in backends
+    for number in range(1, MOST_WRITES[shape] + 1)
+]
 
 
-def train(backend: str, replicas: int = 2) -> Manifest:
-    return make.cliqueset_manifest(
-        "train", {"leader": 1, "worker": 2}, replicas=replicas, annotations={SCHEDULER_BACKEND: backend}
-    )
-
-
-async def story(world: World, backend: str) -> None:
-    """Created, running, shrunk to one replica."""
-    await world.apply(train(backend))
+async def story(world: World, backend: str, shape: str) -> None:
+    """Created, running, shrunk to one replica: of the set, or of its scaling group."""
+    await world.apply(train(backend, shape, REPLICAS[shape]))
     await world.settle()
-    await world.scale("train", 1)
+    await shrink(world, shape)
     await world.settle()
+
+
+async def shrink(world: World, shape: str) -> None:
+    if shape == "group":
+        await world.scale("train-0-dec", 1, SCALING_GROUPS)
+    else:
+        await world.scale("train", 1)
 
 
 def options(backend: str) -> WorldOptions:
@@ -42,30 +51,31 @@ def options(backend: str) -> WorldOptions:
 
 
 @functools.cache
-def undisturbed(backend: str) -> tuple[Manifest, int]:
+def undisturbed(backend: str, shape: str) -> tuple[Manifest, int]:
     """How the world looks when nothing goes wrong, and how many writes that took."""
     seen: list[tuple[Manifest, int]] = []
 
     async def run(world: World) -> None:
-        await story(world, backend)
+        await story(world, backend, shape)
         seen.append((await portrait(world, (OBJECTS[backend],)), world.writes()))
 
     run_world(run, options(backend))
     return seen[0]
 
 
-@pytest.mark.parametrize("backend", OBJECTS)
-def test_the_story_is_short_enough_that_every_write_of_it_is_crashed(backend: str) -> None:
-    end, writes = undisturbed(backend)
-    assert 20 < writes <= MOST_WRITES
-    assert [pod["phase"] for pod in end["pods"]] == ["Running"] * 3
+@pytest.mark.parametrize(("backend", "shape"), dict.fromkeys(case[:2] for case in CASES))
+def test_the_story_is_short_enough_that_every_write_of_it_is_crashed(backend: str, shape: str) -> None:
+    end, writes = undisturbed(backend, shape)
+    assert 20 < writes <= MOST_WRITES[shape]
+    assert [pod["phase"] for pod in end["pods"]] == ["Running"] * {"pair": 3, "group": 4}[shape]
 
 
 @pytest.mark.parametrize("reached", [False, True], ids=["before it took effect", "after it took effect"])
-@pytest.mark.parametrize("number", range(1, MOST_WRITES + 1))
-@pytest.mark.parametrize("backend", OBJECTS)
-def test_dying_at_a_write_changes_nothing_in_the_end(backend: str, number: int, reached: bool) -> None:
-    want, _ = undisturbed(backend)
+@pytest.mark.parametrize(("backend", "shape", "number"), CASES)
+def test_dying_at_a_write_changes_nothing_in_the_end(
+    backend: str, shape: str, number: int, reached: bool
+) -> None:
+    want, _ = undisturbed(backend, shape)
 
     async def run(world: World) -> None:
         guard = Guard(world.cluster)
@@ -73,9 +83,9 @@ def test_dying_at_a_write_changes_nothing_in_the_end(backend: str, number: int, 
             Fault("lose", verb="write", user=OPERATOR.name, skip=number - 1, times=1, after=reached)
         )
         await world.start_operator(dies_with_a_request=True)
-        await world.apply(train(backend))
+        await world.apply(train(backend, shape, REPLICAS[shape]))
         await restart_when_dead(world, death)
-        await world.scale("train", 1)
+        await shrink(world, shape)
         await restart_when_dead(world, death)
         assert await portrait(world, (OBJECTS[backend],)) == want
         assert guard.broken == []

@@ -32,6 +32,7 @@ async def everyone(world: World) -> dict[str, list[Key]]:
     """Every key of every controller."""
     resources = {
         "cliqueset": kinds.CLIQUESETS,
+        "scaling group": kinds.SCALING_GROUPS,
         "clique": kinds.CLIQUES,
         "gang": kinds.GANGS,
         "topology": kinds.TOPOLOGY_BINDINGS,
@@ -50,15 +51,19 @@ def test_a_second_look_at_every_key_writes_nothing(stage: Stage) -> None:
     async def story(world: World) -> None:
         operator = world.operator
         assert operator is not None
-        await world.apply(rack_binding(), stage.cliqueset(cliques={"worker": 3, "leader": 1}, replicas=2))
-        await until_running(world, "train-0", "train-1")
+        group = make.scaling_group("dec", ["worker"], replicas=2)
+        await world.apply(
+            rack_binding(), stage.cliqueset(cliques={"worker": 3, "leader": 1}, groups=[group], replicas=2)
+        )
+        await until_running(world, "train-0", "train-1", "train-0-dec-0", "train-1-dec-0")
         await world.settle()
         before = told(world)
         keys = await everyone(world)
         assert {name: len(found) for name, found in keys.items()} == {
             "cliqueset": 1,
-            "clique": 4,
-            "gang": 2,
+            "scaling group": 2,
+            "clique": 6,
+            "gang": 4,
             "topology": 1,
         }
         looked = {

@@ -5,6 +5,7 @@ while a run goes on: a promise that is broken only for a moment is broken.
 """
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,7 +20,18 @@ _REVISION: Final = re.compile(r"(?<![a-z0-9])([a-z0-9]{10})(?![a-z0-9])")
 #: Fields whose value depends on when something happened or on what was drawn.
 _CHANCE: Final = re.compile(
     r"^(uid|resourceVersion|managedFields|generation|observedGeneration|lastTransitionTime)$|[tT]imestamp$"
-    r"|^grove\.io/incarnation$"
+    r"|^grove\.io/restarts$"
+)
+
+
+#: Sets and what is made of them, whether or not a set has any of it.
+_CHILDREN: Final = (
+    kinds.CLIQUESETS,
+    kinds.SCALING_GROUPS,
+    kinds.CLIQUES,
+    kinds.GANGS,
+    kinds.SERVICES,
+    kinds.AUTOSCALERS,
 )
 
 
@@ -34,8 +46,7 @@ async def portrait(world: World, scheduler_objects: tuple[Resource, ...] = ()) -
         if (revision := (each["metadata"].get("annotations") or {}).get(labels.GANG_REVISION))
     }
     seen: Manifest = {"pods": sorted((_pod(pod, starts) for pod in pods), key=lambda pod: str(pod["host"]))}
-    ours = (kinds.CLIQUESETS, kinds.CLIQUES, kinds.GANGS, kinds.SERVICES, kinds.AUTOSCALERS)
-    for resource in (*ours, *scheduler_objects):
+    for resource in (*_CHILDREN, *scheduler_objects):
         items = [_object(each, {**hosts, **starts}) for each in await world.all(resource)]
         if resource in scheduler_objects:
             # What a scheduler wrote on the way there is its own, and Volcano never takes any of it back.
@@ -92,6 +103,8 @@ class Guard:
 
     cluster: EmbeddedCluster
     broken: list[str] = field(default_factory=list)
+    #: The gangs that were placed at some time, by namespace and name.
+    _placed: set[tuple[str, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.cluster.store.listeners.append(self._changed)
@@ -112,6 +125,8 @@ class Guard:
             self.broken.append(f"pod {metadata['name']} was born without a gate")
         if before is not None and before["spec"].get("schedulingGates") and not gated:
             self._opened(pod, str(gang_name))
+        if pod["spec"].get("nodeName") and not (before or pod)["spec"].get("nodeName"):
+            self._note_placed(metadata["namespace"], str(gang_name))
 
     def _opened(self, pod: Manifest, gang_name: str) -> None:
         metadata = pod["metadata"]
@@ -129,6 +144,22 @@ class Guard:
         told = {each["type"]: each["status"] for each in gang["status"].get("conditions", ())}
         if told.get("Initialized") != "True":
             self.broken.append(f"pod {metadata['name']} was released before its gang was Initialized")
+        base = gang["metadata"]["labels"].get(labels.BASE_POD_GANG)
+        if base and (metadata["namespace"], base) not in self._placed:
+            self.broken.append(f"pod {metadata['name']} was released before the base gang {base} was placed")
+
+    def _note_placed(self, namespace: str, gang_name: str) -> None:
+        """Remember a gang that has just got enough pods on nodes."""
+        gang = self.cluster.api.find(kinds.GANGS.gvk.group, "podgangs", namespace, gang_name)
+        if gang is None:
+            return
+        bound = Counter(
+            pod["metadata"].get("labels", {}).get(labels.POD_CLIQUE)
+            for pod in self.cluster.api.all_of("", "pods")
+            if pod["metadata"]["namespace"] == namespace and pod["spec"].get("nodeName")
+        )
+        if all(bound[group["name"]] >= group["minReplicas"] for group in gang["spec"]["podgroups"]):
+            self._placed.add((namespace, gang_name))
 
     def _twins(self) -> None:
         places: dict[str, str] = {}

@@ -1,0 +1,37 @@
+"""The shapes of sets that chaos, crashes and silence are played with."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from grove.api.labels import SCHEDULER_BACKEND
+from grove.meta import Manifest
+from grove.testing import make
+
+#: How many replicas a scaling group of these sets has by its template.
+GROUP_REPLICAS: Final = 2
+
+
+def alone() -> Manifest:
+    return {"cliques": {"worker": 2}}
+
+
+def pair() -> Manifest:
+    return {"cliques": {"leader": 1, "worker": 2}}
+
+
+def group() -> Manifest:
+    """A router beside a scaling group of leader and worker: one replica in the base gang, one scaled gang."""
+    return {
+        "cliques": {"router": 1, "lead": 1, "work": 2},
+        "groups": [make.scaling_group("dec", ["lead", "work"], replicas=GROUP_REPLICAS, minAvailable=1)],
+    }
+
+
+SHAPES: Final[Mapping[str, Callable[[], Manifest]]] = {"alone": alone, "pair": pair, "group": group}
+
+
+def train(backend: str, shape: str, replicas: int) -> Manifest:
+    """A set of one of the shapes for one backend."""
+    return make.cliqueset_manifest(
+        "train", replicas=replicas, annotations={SCHEDULER_BACKEND: backend}, **SHAPES[shape]()
+    )
