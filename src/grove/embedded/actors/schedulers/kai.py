@@ -122,7 +122,7 @@ class KaiScheduler(PodGroupScheduler[str, Decision]):
         group = self._groups.get(name)
         if group is None:
             return 0, "", name
-        return -self._priority(group), group["metadata"].get("creationTimestamp") or "", name
+        return -self._priority(group), self._starved_first(name, group), name
 
     def _priority(self, group: Manifest) -> int:
         wanted = (group.get("spec") or {}).get("priorityClassName")

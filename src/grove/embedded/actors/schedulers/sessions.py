@@ -254,6 +254,12 @@ class PodGroupScheduler(DecidingScheduler[Unit, Decision]):
         found = (self._desk.pods.get(key) for key in self._members.get(unit, ()))
         return [self._desk.as_bound(pod) for pod in in_order(pod for pod in found if pod is not None)]
 
+    def _starved_first(self, unit: Unit, group: Manifest) -> str:
+        """The order among groups of one priority: those below their minimum first, then the older ones."""
+        least = int((group.get("spec") or {}).get("minMember") or 0)
+        starved = sum(bool(node_of(pod)) for pod in self._pods(unit)) < least
+        return f"{'0' if starved else '1'} {group['metadata'].get('creationTimestamp') or ''}"
+
 
 def _is_news(old: Manifest | None, new: Manifest) -> bool:
     """Whether a pod asks for something else; our own status writes come back as changes too."""

@@ -138,7 +138,7 @@ class VolcanoScheduler(PodGroupScheduler[Key, Decision]):
         # A class that does not exist is no error here: the gang has the priority of those without one.
         found = self._classes.get(("", wanted)) if wanted else None
         value = int((found or {}).get("value") or 0)
-        return -value, group["metadata"].get("creationTimestamp") or "", key
+        return -value, self._starved_first(key, group), key
 
     def _decide(self, key: Key) -> Decision | None:
         group = self._mirrors.of(PODGROUPS).get(key)
