@@ -128,3 +128,23 @@ def test_cliques_that_are_scaled_at_the_same_time_share_the_room() -> None:
         assert most == 10
 
     run_world(story, SMALL_LIMIT)
+
+
+def test_a_scaling_group_grows_only_to_the_limit_of_its_set_and_the_set_says_so() -> None:
+    async def story(world: World) -> None:
+        group = make.scaling_group("dec", ["lead", "work"])
+        await world.apply(make.cliqueset_manifest("train", {"lead": 1, "work": 1}, groups=[group]))
+        await world.settle()
+        await world.scale("train-0-dec", 90_000, of=kinds.SCALING_GROUPS)
+        await world.settle()
+        assert len(await world.pods()) == 10
+        found = await world.get(kinds.CLIQUESETS, "train") or {}
+        told = {each["type"]: each["message"] for each in found["status"]["conditions"]}
+        assert "90000 replicas are asked for and 5 may exist" in told["Degraded"]
+        await world.scale("train-0-dec", 2, of=kinds.SCALING_GROUPS)
+        await world.settle()
+        assert len(await world.pods()) == 4
+        found = await world.get(kinds.CLIQUESETS, "train") or {}
+        assert "Degraded" not in {each["type"] for each in found["status"]["conditions"]}
+
+    run_world(story, SMALL_LIMIT)

@@ -37,6 +37,7 @@ from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import CliqueSetState, Settled, edit_pending, plan_children, registry, sort_children
 from grove.plan.cliqueset_status import SetFacts, cliqueset_status, outdated, unattended
 from grove.plan.edits import decided_minima, impossible_edits, placed_gangs
+from grove.plan.group_limit import grant_replicas
 from grove.plan.hashing import generation_hash
 from grove.plan.moves import any_leaves, backend_of, moved, placed_by, staying_gangs
 from grove.plan.urgency import Urgency
@@ -151,6 +152,7 @@ class CliqueSetReconciler:
         return replace(
             seen,
             decided=decided_minima(cliqueset, seen.cliques),
+            granted=grant_replicas(cliqueset, seen.groups, seen.cliques, self._pods_per_set),
             placed=placed_gangs(gangs, self._pods_of, self._editable),
             revision=lambda gang: effective_revision(gangs[gang], self._pods_of(gangs[gang])),
         )
@@ -258,7 +260,7 @@ class CliqueSetReconciler:
             ],
             topology=judgement.levels,
             pending=edit_pending(seen) if not judgement.refused else None,
-            failures=[text for _, text in told_once(applied.refusals)],
+            failures=[*seen.granted.sentences, *(text for _, text in told_once(applied.refusals))],
             name_taken=any(isinstance(failure, NameTaken) for _, failure in applied.refusals),
         )
         status = await giving_way(cliqueset_status(cliqueset, facts, now=self.deps.clock.now()))

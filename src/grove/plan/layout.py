@@ -57,13 +57,17 @@ class PlannedGang(NamedTuple):
     group: GroupReplica | None = None
 
 
-def layout_of(cliqueset: PodCliqueSet, groups: Mapping[str, PodCliqueScalingGroup]) -> "Layout":
-    """The layout of a set by its present template, with the scaling groups that it has."""
-    return Layout(
-        cliqueset.name,
-        cliqueset.template,
-        {name: group.spec.replicas for name, group in groups.items()},
-    )
+def layout_of(
+    cliqueset: PodCliqueSet,
+    groups: Mapping[str, PodCliqueScalingGroup],
+    granted: Mapping[str, int] | None = None,
+) -> "Layout":
+    """The layout of a set by its present template, with the scaling groups that it has.
+
+    `granted` says by name how many replicas groups may have that may not have all that they ask for.
+    """
+    scaled_to = {name: group.spec.replicas for name, group in groups.items()}
+    return Layout(cliqueset.name, cliqueset.template, {**scaled_to, **(granted or {})})
 
 
 def pods_of_a_replica(template: PodCliqueSetTemplate) -> int:

@@ -35,7 +35,7 @@ class Cliques:
         self._seen = seen
 
     def depends_on(self) -> object:
-        return tuple(sorted((name, group.spec.replicas) for name, group in self._seen.groups.items()))
+        return tuple(sorted(self._seen.layout(0).scaled_to.items()))
 
     def child_depends_on(self, child: Object) -> object:
         # What a gang that is placed cannot be told decides about the minimum of its cliques.

@@ -45,7 +45,7 @@ class Gangs:
             seen.backend,
             seen.external,
             frozenset(name for name, clique in seen.cliques.items() if clique.spec.replicas == 0),
-            tuple(sorted((name, group.spec.replicas) for name, group in seen.groups.items())),
+            tuple(sorted(seen.layout(0).scaled_to.items())),
             (topology.uid, topology.metadata.generation) if topology is not None else None,
         )
 

@@ -14,6 +14,7 @@ from grove.api.topology import ClusterTopologyBinding
 from grove.meta import Manifest, Object, Resource
 from grove.plan.children.engine import Children
 from grove.plan.children.rows import ChildRow, Owner, TemplateRevision
+from grove.plan.group_limit import ALL_GRANTED, GrantedReplicas
 from grove.plan.layout import Layout, layout_of
 
 
@@ -37,6 +38,8 @@ class CliqueSetState:
     decided: Mapping[str, int] = field(default_factory=dict)
     #: The revision of the pods of a placed gang; asked for only where an edit may have to wait.
     revision: Callable[[str], str] = lambda name: ""
+    #: The scaling groups that may not have all replicas that they ask for.
+    granted: GrantedReplicas = ALL_GRANTED
     #: The hash of all pod templates of the set.
     templates: str = ""
 
@@ -66,7 +69,7 @@ class CliqueSetState:
 
     @cached_property
     def _layout(self) -> Layout:
-        return layout_of(self.cliqueset, self.groups)
+        return layout_of(self.cliqueset, self.groups, self.granted.replicas)
 
     def replica_in(self, name: str) -> int | None:
         """The replica that a child's name begins with, if the set has that replica."""
