@@ -30,13 +30,49 @@ class Case:
         return f"{self.gangs}x{self.size}"
 
 
+@dataclass(frozen=True, slots=True)
+class GroupCase(Case):
+    """Replicas of `size` pods, a part of them in a scaling group of leader and workers."""
+
+    title: str = ""
+    standalone: int = 0
+    workers: int = 1
+    group_replicas: int = 1
+    minimum: int = 1
+
+    @property
+    def name(self) -> str:
+        return self.title
+
+    @property
+    def most_writes(self) -> int:
+        """Two for the set and for each pod, three a gang, two a clique, one for each group and service."""
+        gangs = self.gangs * (1 + self.group_replicas - self.minimum)
+        cliques = self.gangs * (bool(self.standalone) + 2 * self.group_replicas)
+        return 2 + 2 * self.pods + 3 * gangs + 2 * cliques + 2 * self.gangs
+
+
+def group_case(
+    title: str, replicas: int, *, standalone: int, workers: int, group_replicas: int, minimum: int
+) -> GroupCase:
+    """A case of sets with a scaling group."""
+    size = standalone + group_replicas * (1 + workers)
+    return GroupCase(replicas, size, title, standalone, workers, group_replicas, minimum)
+
+
 TEN: Final = Case(5, 2)
 HUNDRED: Final = Case(50, 2)
 PAIRS: Final = Case(500, 2)
 EIGHTS: Final = Case(125, 8)
 ONE_GANG: Final = Case(1, 1000)
 MANY: Final = Case(2500, 2)
-CASES: Final = (TEN, HUNDRED, PAIRS, EIGHTS, ONE_GANG, MANY)
+#: The workload WL1 of the Go operator's tests: two pods, and a group of two replicas that the gang needs.
+TEN_GROUPS: Final = group_case("10xWL1", 10, standalone=2, workers=3, group_replicas=2, minimum=2)
+HUNDRED_GROUPS: Final = group_case("100xWL1", 100, standalone=2, workers=3, group_replicas=2, minimum=2)
+#: One set whose group has a hundred replicas of eight pods, each a gang of its own but for the first.
+LARGE_GROUP: Final = group_case("100x8 group", 1, standalone=0, workers=7, group_replicas=100, minimum=1)
+GROUPS: Final = (TEN_GROUPS, HUNDRED_GROUPS, LARGE_GROUP)
+CASES: Final = (TEN, HUNDRED, PAIRS, EIGHTS, ONE_GANG, *GROUPS, MANY)
 QUICK: Final = (TEN, HUNDRED)
 #: For these the floor is also taken of the same pods in the same gangs.
 SAME_PODS: Final = (PAIRS, EIGHTS, ONE_GANG, MANY)
@@ -57,7 +93,9 @@ def case_named(name: str) -> Case:
 
 
 def cliqueset(case: Case) -> Manifest:
-    """The set of a case: a gang for each replica."""
+    """The set of a case: a gang for each replica, and where it has a scaling group, more of them."""
+    if isinstance(case, GroupCase):
+        return _with_group(case)
     clique = {
         "name": "worker",
         "spec": {"roleName": "worker", "replicas": case.size, "podSpec": _pod_spec()},
@@ -67,6 +105,30 @@ def cliqueset(case: Case) -> Manifest:
         "kind": kinds.CLIQUESETS.kind,
         "metadata": {"name": SET, "namespace": NAMESPACE},
         "spec": {"replicas": case.gangs, "template": {"cliques": [clique]}},
+    }
+
+
+def _with_group(case: GroupCase) -> Manifest:
+    sizes = {"frontend": case.standalone, "leader": 1, "worker": case.workers}
+    cliques = [
+        {"name": name, "spec": {"roleName": name, "replicas": size, "podSpec": _pod_spec()}}
+        for name, size in sizes.items()
+        if size
+    ]
+    group = {
+        "name": "decode",
+        "cliqueNames": ["leader", "worker"],
+        "replicas": case.group_replicas,
+        "minAvailable": case.minimum,
+    }
+    return {
+        "apiVersion": kinds.CLIQUESETS.api_version,
+        "kind": kinds.CLIQUESETS.kind,
+        "metadata": {"name": SET, "namespace": NAMESPACE},
+        "spec": {
+            "replicas": case.gangs,
+            "template": {"cliques": cliques, "podCliqueScalingGroups": [group]},
+        },
     }
 
 

@@ -5,7 +5,7 @@ On a real control plane times are held against the floor of the same run; counts
 
 from dataclasses import dataclass
 
-from bench.cases import EIGHTS, MANY, ONE_GANG, PAIRS, TEN, Case
+from bench.cases import EIGHTS, GROUPS, MANY, ONE_GANG, PAIRS, TEN, Case, GroupCase
 from bench.planes import Kind
 from bench.results import Floor, Report, Run
 
@@ -33,6 +33,7 @@ def verdicts(report: Report) -> list[Verdict]:
     if report.control_plane == Kind.REAL:
         return _real(report)
     found = [_writes(report.run(case.name), case, most) for case, most in WRITES_PER_POD]
+    found += [_writes_in_all(report.run(case.name), case) for case in GROUPS]
     found.append(_ten_pods(report.run(TEN.name), TEN_PODS_SECONDS))
     found.append(_linear(report.run(PAIRS.name), report.run(MANY.name)))
     found.append(_memory(report.run(MANY.name)))
@@ -88,6 +89,14 @@ def _writes(run: Run | None, case: Case, most: float) -> Verdict:
     if run is None:
         return Verdict(target)
     return Verdict(target, f"{run.writes_per_pod:.3f}", run.writes_per_pod <= most)
+
+
+def _writes_in_all(run: Run | None, case: GroupCase) -> Verdict:
+    target = f"{case.name}: at most {case.most_writes} writes"
+    if run is None:
+        return Verdict(target)
+    written = round(run.writes_per_pod * run.pods)
+    return Verdict(target, str(written), written <= case.most_writes)
 
 
 def _ten_pods(run: Run | None, most: float) -> Verdict:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from bench.beside import beside_go, costs
-from bench.cases import CASES, Case, case_named, cliqueset, floor_pod
+from bench.cases import CASES, GROUPS, Case, case_named, cliqueset, floor_pod
 from bench.checks import failed, verdicts
 from bench.cluster_process import writes
 from bench.pages import MARKERS, inserted
@@ -18,14 +18,14 @@ from grove.admission import default, validate
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.decode import decode
 from grove.embedded.requests import Logged
+from grove.plan.layout import pods_of_a_replica
 
 EMPTY = Report("2026-01-02", "a machine", "3.11.0", "abc1234", "1.36", 1)
 
 
 def run(case: str = "500x2", **changes: object) -> Run:
     """A run that meets every target."""
-    gangs, size = (int(number) for number in case.split("x"))
-    made = Run(case, gangs * size, created=1.0, gates_open=2.0, running=4.0, available=5.0)
+    made = Run(case, case_named(case).pods, created=1.0, gates_open=2.0, running=4.0, available=5.0)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -36,6 +36,7 @@ def good_report() -> Report:
         run("125x8", writes={"create pods": 3500}),
         run("1x1000", writes={"create pods": 2100}),
         run("2500x2", running=24.0, rss_peak=149.0),
+        *(run(case.name, writes={"create pods": case.most_writes}) for case in GROUPS),
     )
     return replace(EMPTY, runs=runs, floors=(Floor(1000, 1.0, 1.5, 2.0, 0.5),))
 
@@ -90,12 +91,13 @@ def test_a_report_comes_back_from_its_file_and_nothing_else_is_left(tmp_path: Pa
 
 def test_a_report_that_meets_its_targets_passes() -> None:
     assert not failed(good_report())
-    assert [verdict.met for verdict in verdicts(good_report())] == [True] * 7
+    assert [verdict.met for verdict in verdicts(good_report())] == [True] * 10
 
 
 MISSED = {
     "a write too many": run("500x2", writes={"create pods": 6501}, restart_writes=0),
     "refused writes are writes": run("125x8", writes={"create pods": 3500, "refused": 1}),
+    "a write too many for a group": run("10xWL1", writes={"create pods": 353}),
     "ten pods that wait": run("5x2", gates_open=0.3),
     "slower when there is more": run("2500x2", running=25.1, rss_peak=100.0),
     "too much memory": run("2500x2", running=20.0, rss_peak=150.0),
@@ -132,6 +134,7 @@ REAL_MISSED = {
     "pairs that run late": run("500x2", gates_open=5.0, running=10.1),
     "eights whose gates open late": run("125x8", gates_open=3.1, running=6.0),
     "one gang that runs late": run("1x1000", gates_open=2.6, running=5.3),
+    "a write too many for a group": run("10xWL1", writes={"create pods": 353}),
     "ten pods that wait": run("5x2", gates_open=0.4),
     "slower when there is more": run("2500x2", running=62.6),
 }
@@ -239,7 +242,7 @@ def test_a_case_is_found_by_its_name_and_an_unknown_one_says_which_there_are() -
 def test_every_case_is_a_set_that_admission_accepts(case: Case) -> None:
     made = decode(default(cliqueset(case)), PodCliqueSet)
     assert validate(made) == []
-    assert made.spec.replicas * made.standalone_cliques[0].spec.replicas == case.pods
+    assert made.spec.replicas * pods_of_a_replica(made.template) == case.pods
 
 
 def test_pods_of_the_floor_are_gated_and_have_names_of_their_own() -> None:
