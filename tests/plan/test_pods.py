@@ -1,14 +1,17 @@
 """Which pods a clique creates and deletes, and what they look like."""
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from grove.api import labels, names
 from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.meta import Manifest
+from grove.plan.places import STUCK_SECONDS, leaving
 from grove.plan.pods import NewPod, desired_pod, mislabelled, outdated, plan_pods
 from grove.testing import make
 
@@ -17,6 +20,7 @@ MARKS = {
     labels.SET_REPLICA_INDEX: "0",
     labels.POD_GANG: "train-0",
 }
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PRESENT, EARLIER = "bcdfghjklm", "nprstvwxyz"
 
 
@@ -38,6 +42,13 @@ def pod(index: int, attempt: int = 0, **fields: object) -> Pod:
     return make.pod("train-0-worker", index, name=name_of(index, attempt), **fields)  # type: ignore[arg-type]
 
 
+def going(index: int, *, ended_before: float = 0.0, phase: str = "Running") -> Pod:
+    """A pod on a node whose grace period ended so many seconds ago."""
+    each = pod(index, node="n1", phase=phase, deleted=True)
+    ends = NOW - timedelta(seconds=ended_before)
+    return replace(each, metadata=replace(each.metadata, deletion_timestamp=ends.isoformat()))
+
+
 @dataclass(frozen=True)
 class Case:
     replicas: int
@@ -45,14 +56,35 @@ class Case:
     create: list[tuple[int, str]] = field(default_factory=list)
     delete: list[str] = field(default_factory=list)
     referenced: tuple[str, ...] = ()
+    predecessors: list[Pod] = field(default_factory=list)
 
 
 CASES = {
     "an empty clique gets its pods from index 0 up": Case(2, [], create=[(0, name_of(0)), (1, name_of(1))]),
     "a full clique gets nothing": Case(2, [pod(0), pod(1)]),
     "a hole is filled with its own index": Case(3, [pod(0), pod(2)], create=[(1, name_of(1))]),
-    "a terminating pod is replaced at once under a new name": Case(
+    "a pod that is terminating on its node keeps its place until it is gone": Case(2, [pod(0), going(1)]),
+    "one that is terminating and was never on a node has no hostname that could be taken": Case(
         2, [pod(0), pod(1, deleted=True)], create=[(1, name_of(1, 1))]
+    ),
+    "one that has ended and is kept by a finalizer has left its place": Case(
+        2, [pod(0), going(1, phase="Failed")], create=[(1, name_of(1, 1))]
+    ),
+    "one that is stuck is replaced under a new name": Case(
+        2, [pod(0), going(1, ended_before=STUCK_SECONDS)], create=[(1, name_of(1, 1))]
+    ),
+    "nobody gets a higher index because a lower one is not free yet": Case(
+        4, [pod(0), going(1), going(2)], create=[(3, name_of(3))]
+    ),
+    "who takes the place of one that is not needed any more waits for nobody": Case(
+        2, [pod(0), going(2)], create=[(1, name_of(1))]
+    ),
+    "a pod of an earlier clique of the same name keeps its place while it lives": Case(
+        2, [], create=[(1, name_of(1))], predecessors=[pod(0, node="n1")]
+    ),
+    "so it does while it is terminating": Case(2, [], create=[(1, name_of(1))], predecessors=[going(0)]),
+    "one that was never on a node does not": Case(
+        2, [], create=[(0, name_of(0)), (1, name_of(1))], predecessors=[pod(0)]
     ),
     "a pod that vanished is replaced under a new name while its gang remembers it": Case(
         2, [pod(0)], referenced=(name_of(0), name_of(1)), create=[(1, name_of(1, 1))]
@@ -77,7 +109,9 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_plan_pods(case: Case) -> None:
-    plan = plan_pods(clique(case.replicas), case.pods, gang=gang(*case.referenced), revision=PRESENT)
+    own = clique(case.replicas)
+    places = leaving(own, case.pods, case.predecessors, NOW)
+    plan = plan_pods(own, case.pods, gang=gang(*case.referenced), revision=PRESENT, leaving=places)
     assert [(new.index, new.name) for new in plan.create] == case.create
     assert [each.name for each in plan.delete] == case.delete
 
@@ -100,10 +134,11 @@ def test_a_gang_that_is_restarted_has_other_pods() -> None:
     assert not earlier & present
 
 
-def test_a_pod_of_an_earlier_start_is_replaced_and_one_that_says_why_it_ended_is_kept() -> None:
+def test_a_pod_of_an_earlier_start_is_deleted_and_one_that_says_why_it_ended_is_kept() -> None:
+    """The place is filled when the deletion has succeeded: it fails for a pod that is placed in this moment."""
     pods = [pod(0, phase="Failed"), pod(1)]
     plan = plan_pods(clique(2), pods, gang=gang(), revision=PRESENT, kept={name_of(0)}, outlived={name_of(1)})
-    assert [(new.index, new.name) for new in plan.create] == [(1, name_of(1, 1))]
+    assert plan.create == ()
     assert [each.name for each in plan.delete] == [name_of(1)]
 
 

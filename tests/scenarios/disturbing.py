@@ -27,6 +27,7 @@ from grove.api import kinds
 from grove.backends.koordinator.topology import TOPOLOGIES
 from grove.errors import Invalid, NotFound
 from grove.meta import Manifest, Resource
+from grove.testing.portrait import Guard
 from grove.testing.virtual_time import virtual_loop
 from grove.testing.world import NODES, World, holds_place
 
@@ -202,6 +203,7 @@ async def until_right(scene: Scene, moment: str, *, seconds: float = PATIENCE) -
 
 async def play(world: World, stage: Stage, disturbance: Disturbance, stop: float) -> list[str]:
     """Disturb a set, give it room, lose a pod of each role; return everything that was not right."""
+    guard = Guard(world.cluster)
     async with Sampler(world) as sampler:
         scene = await begin(world, stage, disturbance, stop)
         wrong: list[str] = []
@@ -217,6 +219,8 @@ async def play(world: World, stage: Stage, disturbance: Disturbance, stop: float
         watched = watched_faults(sampler.record(), least, end=virtual_loop().time())
     if watched:
         wrong.append("on the way:\n  " + "\n  ".join(watched))
+    if guard.broken:
+        wrong.append("promises broken:\n  " + "\n  ".join(dict.fromkeys(guard.broken)))
     return wrong
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from tests.scenarios.disturbing import SHUTDOWN
+
 from grove.api.labels import SCHEDULER_BACKEND
 from grove.meta import Manifest
 from grove.testing import make
@@ -30,8 +32,11 @@ def group() -> Manifest:
 SHAPES: Final[Mapping[str, Callable[[], Manifest]]] = {"alone": alone, "pair": pair, "group": group}
 
 
-def train(backend: str, shape: str, replicas: int) -> Manifest:
-    """A set of one of the shapes for one backend."""
-    return make.cliqueset_manifest(
+def train(backend: str, shape: str, replicas: int, stop: int = 0) -> Manifest:
+    """A set of one of the shapes for one backend, whose pods take so many seconds to stop."""
+    made = make.cliqueset_manifest(
         "train", replicas=replicas, annotations={SCHEDULER_BACKEND: backend}, **SHAPES[shape]()
     )
+    for role in made["spec"]["template"]["cliques"]:
+        role["annotations"] = {SHUTDOWN: f"{stop}s"}
+    return made

@@ -31,6 +31,17 @@ OBJECTS: dict[str, Resource] = {
 }
 #: A native PodGroup outlives its deletion for as long as pods belong to it; others go at once.
 DELETABLE = ("kai", "koordinator", "volcano")
+#: In how many seconds pods stop: within the longest a set can be deleted and applied again.
+STOPS = (0, 1, 8)
+ACTS = (
+    "scale",
+    "scale group",
+    "delete group",
+    "delete pod",
+    "delete object",
+    "delete and apply",
+    "wait",
+)
 
 
 def options(backend: str, seed: int = 0) -> WorldOptions:
@@ -38,11 +49,11 @@ def options(backend: str, seed: int = 0) -> WorldOptions:
 
 
 @functools.cache
-def undisturbed(backend: str, shape: str, replicas: int) -> Manifest:
+def undisturbed(backend: str, shape: str, replicas: int, stop: int) -> Manifest:
     seen: list[Manifest] = []
 
     async def run(world: World) -> None:
-        await world.apply(train(backend, shape, replicas))
+        await world.apply(train(backend, shape, replicas, stop))
         await world.settle()
         seen.append(await portrait(world, (OBJECTS[backend],)))
 
@@ -70,10 +81,10 @@ def misfortunes(rng: random.Random) -> list[Fault]:
     return rng.sample(choices, rng.randint(1, 4))
 
 
-async def user_acts(world: World, rng: random.Random, backend: str) -> None:
+async def user_acts(world: World, rng: random.Random, backend: str, cliqueset: Manifest) -> None:
     """What a restless user does while the world is on fire; ends in the state that is compared."""
     for _ in range(rng.randint(0, 3)):
-        match rng.choice(["scale", "scale group", "delete group", "delete pod", "delete object", "wait"]):
+        match rng.choice(ACTS):
             case "scale":
                 await world.scale("train", rng.randint(0, 3))
             case "scale group" if groups := await world.all(kinds.SCALING_GROUPS):
@@ -89,6 +100,9 @@ async def user_acts(world: World, rng: random.Random, backend: str) -> None:
             case "delete object" if backend in DELETABLE and (objects := await world.all(OBJECTS[backend])):
                 name = rng.choice(objects)["metadata"]["name"]
                 await world.user.delete(OBJECTS[backend], Key("default", name))
+            case "delete and apply":
+                await world.user.delete(kinds.CLIQUESETS, Key("default", "train"), propagation="Background")
+                await world.apply(cliqueset)
             case _:
                 pass
         await asyncio.sleep(rng.choice([0.0, 0.05, 0.7, 5.0]))
@@ -97,16 +111,17 @@ async def user_acts(world: World, rng: random.Random, backend: str) -> None:
 def survives(seed: int) -> None:
     rng = random.Random(seed)
     backend, shape = rng.choice(list(OBJECTS)), rng.choice(list(SHAPES))
-    replicas = rng.randint(1, 3)
-    want = undisturbed(backend, shape, replicas)
+    replicas, stop = rng.randint(1, 3), rng.choice(STOPS)
+    want = undisturbed(backend, shape, replicas, stop)
 
     async def run(world: World) -> None:
         guard = Guard(world.cluster)
         for fault in misfortunes(rng):
             world.cluster.faults.add(fault)
         await world.start_operator()
-        await world.apply(train(backend, shape, rng.randint(1, 3)))
-        acting = asyncio.create_task(user_acts(world, rng, backend))
+        first = train(backend, shape, rng.randint(1, 3), stop)
+        await world.apply(first)
+        acting = asyncio.create_task(user_acts(world, rng, backend, first))
         for _ in range(rng.randint(0, 3)):
             await asyncio.sleep(rng.random() * rng.choice([0.05, 0.5, 8.0]))
             match rng.choice(["kill", "compact", "drop"]):
@@ -125,7 +140,7 @@ def survives(seed: int) -> None:
         await world.settle(quiet=150)
         for group in await world.all(kinds.SCALING_GROUPS):
             await world.scale(group["metadata"]["name"], GROUP_REPLICAS, kinds.SCALING_GROUPS)
-        await world.settle()
+        await world.settle(quiet=12)
         assert await portrait(world, (OBJECTS[backend],)) == want, f"seed {seed}"
         assert guard.broken == [], f"seed {seed}"
 

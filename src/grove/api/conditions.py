@@ -18,6 +18,7 @@ GANG_GUARANTEE: Final = "GangGuarantee"
 TRANSLATION_LOSS: Final = "TranslationLoss"
 BACKEND_CHANGE_PENDING: Final = "BackendChangePending"
 STRAY_PODS: Final = "StrayPods"
+STUCK_PODS: Final = "StuckPods"
 
 # Types: PodCliqueSet ------------------------------------------------------------------------------
 ACCEPTED: Final = "Accepted"
@@ -51,6 +52,7 @@ WAITING_FOR_BASE: Final = "WaitingForBaseGang"
 POD_CREATE_FAILED: Final = "PodCreateFailed"
 SCALED_TO_ZERO: Final = "ScaledToZero"
 NO_OWNER: Final = "NoOwner"
+STUCK_TERMINATING: Final = "StuckTerminating"
 NAME_TAKEN: Final = "NameTaken"
 BEING_DELETED: Final = "BeingDeleted"
 SCALED_BELOW_MINIMUM: Final = "ScaledBelowMinimum"
@@ -186,6 +188,13 @@ TABLE: Final[tuple[Entry, ...]] = (
         STRAY_PODS,
         "Pods carry the labels of the gang and belong to no clique; they are neither counted nor deleted.",
         (NO_OWNER,),
+    ),
+    Entry(
+        "PodGang",
+        STUCK_PODS,
+        "Pods should have ended long ago and are still there; they are not counted, and others are in their "
+        "places.",
+        (STUCK_TERMINATING,),
     ),
     Entry(
         "PodGang",

@@ -94,5 +94,10 @@ class Pod(Object):
         """Whether the pod still fills its place in the clique."""
         return not self.terminating and not self.finished
 
+    @property
+    def may_run(self) -> bool:
+        """Whether containers of the pod may run under its hostname: it is on a node and has not ended."""
+        return self.bound and not self.finished
+
     def gated_by(self, gate: str) -> bool:
         return any(each.name == gate for each in self.spec.scheduling_gates)

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from grove.api import conditions, kinds, labels, names
 from grove.api.clique import PodClique
@@ -22,7 +22,7 @@ from grove.controllers.apply import (
     told_once,
 )
 from grove.controllers.dependencies import Dependencies
-from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_OWNER, of_one_set, pods_of
+from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_OWNER, of_one_set, pods_of, predecessors_of
 from grove.controllers.memory.pod_limit import PodLimit
 from grove.controllers.pacing import POD_LIMIT_SECONDS
 from grove.errors import BackendFailed, GroveError
@@ -32,9 +32,10 @@ from grove.plan.clique_status import desired_clique_status
 from grove.plan.conditions import timestamp
 from grove.plan.gang.restart import bound_by_podgroup, kept
 from grove.plan.moves import backend_of, leaves, stranded
+from grove.plan.places import leaving, until_stuck
 from grove.plan.pods import NewPod, desired_pod, mislabelled, outdated, plan_pods
 from grove.plan.urgency import Urgency
-from grove.runtime.outcome import DONE, After, Outcome
+from grove.runtime.outcome import DONE, After, Outcome, soonest
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,8 @@ class Seen:
     #: The pods of the whole gang.
     members: Sequence[Pod] = ()
     cliqueset: PodCliqueSet | None = None
+    #: The pods that are on their way out and still have a hostname of the clique, by its index.
+    leaving: Mapping[int, Pod] = field(default_factory=dict)
 
 
 class CliqueReconciler:
@@ -100,9 +103,17 @@ class CliqueReconciler:
         applied.raise_failure()
         if applied.count(Create, kinds.PODS) >= MOST_AT_ONCE:
             return After(0.0, "more pods must be created")
-        if self.limit.shortage(key) is not None:
-            return After(POD_LIMIT_SECONDS, "the set may not have more pods")
-        return outcome
+        shortage = self.limit.shortage(key)
+        return soonest(
+            outcome,
+            After(POD_LIMIT_SECONDS, "the set may not have more pods") if shortage is not None else DONE,
+            self.until_stuck(seen),
+        )
+
+    def until_stuck(self, seen: Seen) -> Outcome:
+        """When to look again although no pod that is waited for has gone: it is waited for no longer."""
+        left = until_stuck(seen.leaving.values(), self.deps.clock.now())
+        return After(left, "a pod is terminating") if left is not None else DONE
 
     def observe(self, key: Key) -> Seen | None:
         """The clique with everything that its pods depend on; None when it is gone or not ours."""
@@ -126,7 +137,8 @@ class CliqueReconciler:
         context = self.deps.scheduling.context(
             backend, cliqueset, revision=revision, bound=bound_by_podgroup(members)
         )
-        return Seen(clique, pods, gang, backend, context, members, cliqueset)
+        going = leaving(clique, pods, predecessors_of(cache, clique), self.deps.clock.now())
+        return Seen(clique, pods, gang, backend, context, members, cliqueset, going)
 
     async def plan(self, seen: Seen) -> list[Change]:
         """Deletions and creations. Without a gang nothing is created: the gang comes first."""
@@ -156,6 +168,7 @@ class CliqueReconciler:
             revision=revision,
             kept=ended,
             outlived=lost,
+            leaving=seen.leaving,
             taken=self._taken_names(seen),
             granted=granted,
             most=MOST_AT_ONCE,

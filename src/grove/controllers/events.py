@@ -57,6 +57,10 @@ def gang_lost(gang: PodGang, message: str) -> Event:
     return Event(WARNING, "Unhealthy", message, _about(kinds.GANGS, gang))
 
 
+def pods_stuck(gang: PodGang, message: str) -> Event:
+    return Event(WARNING, "PodsStuck", message, _about(kinds.GANGS, gang))
+
+
 def restarted(gang: PodGang, why: str) -> Event:
     return Event(NORMAL, "Restarted", f"{why}; the gang is restarted", _about(kinds.GANGS, gang))
 

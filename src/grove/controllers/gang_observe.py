@@ -11,7 +11,7 @@ from grove.api.revision import effective_revision
 from grove.backends.base import Backend, Context, GangSnapshot
 from grove.backends.shape import progress
 from grove.controllers.dependencies import Dependencies
-from grove.controllers.members import cliques_of, pods_of, stray_pods_of
+from grove.controllers.members import cliques_of, pods_of, predecessors_of, stray_pods_of
 from grove.controllers.standalone import StandalonePods
 from grove.meta import Key
 from grove.plan.gang.gates import is_released
@@ -123,6 +123,7 @@ class GangObserver:
         return replace(
             state,
             stray_pods=stray_pods_of(self.deps.cache, state.gang, state.pods),
+            predecessors=[pod for each in state.cliques for pod in predecessors_of(self.deps.cache, each)],
             asked_backend=asked.name if asked is not None else "",
         )
 

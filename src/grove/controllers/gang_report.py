@@ -94,6 +94,8 @@ class GangReporter:
             milestones.ready(gang, now)
         if conditions.UNHEALTHY in true:
             recorder.send(events.gang_lost(gang, after[conditions.UNHEALTHY]["message"]))
+        if conditions.STUCK_PODS in true:
+            recorder.send(events.pods_stuck(gang, after[conditions.STUCK_PODS]["message"]))
         if conditions.GANG_GUARANTEE in turned:
             recorder.send(events.no_guarantee(gang, after[conditions.GANG_GUARANTEE]["message"]))
         if conditions.BACKEND_CHANGE_PENDING in true:

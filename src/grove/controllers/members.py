@@ -70,6 +70,17 @@ def pods_of(cache: Cache, gang: PodGang) -> list[Pod]:
     return found
 
 
+def predecessors_of(cache: Cache, clique: PodClique) -> list[Pod]:
+    """The pods of an earlier clique of the same name: while they live, they have hostnames of its pods."""
+    return [
+        pod
+        for pod in cache.store(Pod).index(PODS_BY_CLIQUE, str(clique.key))
+        if (owner := pod.owner) is not None
+        and (owner.kind, owner.name) == (kinds.CLIQUES.kind, clique.name)
+        and owner.uid != clique.uid
+    ]
+
+
 def stray_pods_of(cache: Cache, gang: PodGang, members: Sequence[Pod]) -> list[Pod]:
     """Pods that carry the labels of a gang of ours and do not belong to it."""
     ours = {pod.uid for pod in members}

@@ -12,20 +12,20 @@ from grove.words import counted
 
 
 def desired_clique_status(clique: PodClique, pods: Sequence[Pod], *, now: datetime) -> Manifest:
-    """The whole status of a clique, computed from its pods."""
+    """The whole status of a clique, computed from its pods; those that are terminating count nowhere."""
     live = [pod for pod in pods if not pod.terminating]
-    scheduled = sum(pod.bound for pod in pods)
+    scheduled = sum(pod.bound for pod in live)
     template = clique.labels.get(labels.POD_TEMPLATE_HASH, "")
     generation = clique.metadata.generation
-    updates = [_scheduled(clique, scheduled), _breached(clique, pods, scheduled)]
+    updates = [_scheduled(clique, scheduled), _breached(clique, live, scheduled)]
     updated = sum(pod.labels.get(labels.POD_TEMPLATE_HASH) == template for pod in live)
     selector = {**labels.owned_by(clique.labels.get(labels.PART_OF, "")), labels.POD_CLIQUE: clique.name}
     return {
         "observedGeneration": generation,
         "replicas": len(live),
-        "readyReplicas": sum(pod.ready for pod in pods),
+        "readyReplicas": sum(pod.ready for pod in live),
         "scheduledReplicas": scheduled,
-        "scheduleGatedReplicas": sum(bool(pod.spec.scheduling_gates) for pod in pods),
+        "scheduleGatedReplicas": sum(bool(pod.spec.scheduling_gates) for pod in live),
         "updatedReplicas": updated,
         # An autoscaler's target is the whole group, not a clique in it.
         "hpaPodSelector": None if labels.SCALING_GROUP in clique.labels else labels.selector(selector),

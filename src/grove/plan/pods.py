@@ -1,6 +1,7 @@
 """The pods of one clique: which to create, which to delete, and what a new one looks like. Pure.
 
-A pod's hostname is its identity and is kept by its replacement; its name changes with each replacement and is
+A pod's hostname is its identity and is kept by its replacement, which is created once the hostname is free
+(`places`); its name changes with each replacement and is
 derived from what the API already remembers: a create repeated after a crash meets itself, never a twin.
 """
 
@@ -18,6 +19,7 @@ from grove.api.revision import revision_of
 from grove.meta import Manifest, owner_reference
 from grove.plan.environment import pod_environment, with_environment
 from grove.plan.mirroring import inherited
+from grove.plan.places import free_places
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,36 +46,37 @@ def plan_pods(
     revision: str,
     kept: Collection[str] = (),
     outlived: Collection[str] = (),
+    leaving: Collection[int] = (),
     taken: Collection[str] = (),
     granted: int = sys.maxsize,
     most: int = sys.maxsize,
 ) -> PodPlan:
     """Fill the free places from the lowest up; give up what is too much, the least useful pod first.
 
-    A failed pod is deleted and its place filled, unless it is to be `kept`; so is one that has `outlived`
-    its purpose. One that succeeded keeps its place: running it again is not ours to decide. No pod is created
-    beyond those that are `granted`, and at most `most` in one go.
+    A failed pod is deleted and its place filled, unless it is to be `kept`; one that has `outlived` its
+    purpose is deleted, and its place filled once it is gone: it may be placed in this moment. A place that
+    somebody is `leaving` is waited for as well. One that succeeded keeps its place: running it again is not
+    ours to decide. No pod is created beyond those that are `granted`, and at most `most` in one go.
     """
     living = [pod for pod in pods if not pod.terminating]
+    going = [pod for pod in living if pod.name in outlived]
     failed = [
         pod
         for pod in living
-        if pod.name in outlived or (pod.status.phase == "Failed" and pod.name not in kept)
+        if pod.status.phase == "Failed" and pod.name not in kept and pod.name not in outlived
     ]
-    gone = {pod.name for pod in failed}
+    gone = {pod.name for pod in (*going, *failed)}
     holding = [pod for pod in living if pod.name not in gone]
     surplus = len(holding) - clique.spec.replicas
     if surplus > 0:
         excess = sorted(holding, key=lambda pod: _usefulness(clique, pod))[:surplus]
-        return PodPlan(delete=(*failed, *excess))
-    filled = {names.hostname_index(clique.name, pod.spec.hostname) for pod in holding}
-    free = (index for index in count() if index not in filled)
+        return PodPlan(delete=(*going, *failed, *excess))
+    taken_places = {names.hostname_index(clique.name, pod.spec.hostname) for pod in going} | set(leaving)
+    places = free_places(clique, holding, min(-surplus, granted - len(holding)))
     used_names = {pod.name for pod in pods} | referenced(clique, gang) | set(taken)
-    create = []
-    for _ in range(min(-surplus, granted - len(holding), most)):
-        new = _new_pod(clique, revision, next(free), used_names)
-        create.append(new)
-    return PodPlan(create=tuple(create), delete=tuple(failed))
+    vacant = [index for index in places if index not in taken_places][:most]
+    create = tuple(_new_pod(clique, revision, index, used_names) for index in vacant)
+    return PodPlan(create=create, delete=(*going, *failed))
 
 
 def outdated(clique: PodClique, pods: Iterable[Pod], revision: str) -> set[str]:

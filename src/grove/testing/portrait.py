@@ -7,12 +7,14 @@ while a run goes on: a promise that is broken only for a moment is broken.
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 from grove.api import kinds, labels
 from grove.embedded.cluster import EmbeddedCluster
 from grove.embedded.storage.store import Event
 from grove.meta import Manifest, Resource
+from grove.plan.places import STUCK_SECONDS
 from grove.testing.world import World
 
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -117,7 +119,7 @@ class Guard:
     def _look(self, before: Manifest | None, pod: Manifest) -> None:
         metadata = pod["metadata"]
         gang_name = metadata.get("labels", {}).get(labels.POD_GANG)
-        if not gang_name or labels.POD_CLIQUE not in metadata["labels"]:
+        if not gang_name or not _of_a_clique(pod):
             # Somebody else's, or one that a scheduler made to hold a place.
             return
         gated = bool(pod["spec"].get("schedulingGates"))
@@ -164,12 +166,25 @@ class Guard:
     def _twins(self) -> None:
         places: dict[str, str] = {}
         for pod in self.cluster.api.all_of("", "pods"):
-            metadata = pod["metadata"]
-            if "deletionTimestamp" in metadata or pod["status"].get("phase") == "Failed":
+            if not _of_a_clique(pod) or not _has_hostname(pod, self.cluster.clock.now()):
                 continue
-            if labels.POD_CLIQUE not in metadata.get("labels", {}):
-                continue
-            place = f"{metadata['namespace']}/{pod['spec'].get('hostname')}"
-            if place in places and labels.POD_CLIQUE in metadata.get("labels", {}):
-                self.broken.append(f"{metadata['name']} and {places[place]} both live at {place}")
-            places[place] = metadata["name"]
+            place = f"{pod['metadata']['namespace']}/{pod['spec'].get('hostname')}"
+            if place in places:
+                self.broken.append(f"{pod['metadata']['name']} and {places[place]} both live at {place}")
+            places[place] = pod["metadata"]["name"]
+
+
+def _of_a_clique(pod: Manifest) -> bool:
+    """Whether a clique owns the pod, a present or an earlier one; what was disowned is its user's."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(each.get("controller") and each["kind"] == kinds.CLIQUES.kind for each in owners)
+
+
+def _has_hostname(pod: Manifest, now: datetime) -> bool:
+    """Whether nobody else may have the pod's hostname: it runs, may yet run, or ran to its end and stays."""
+    phase, ends = pod["status"].get("phase"), pod["metadata"].get("deletionTimestamp")
+    if ends is None:
+        return bool(phase != "Failed")
+    if phase in ("Failed", "Succeeded") or not pod["spec"].get("nodeName"):
+        return False
+    return (now - datetime.fromisoformat(ends)).total_seconds() < STUCK_SECONDS - 1

@@ -46,6 +46,7 @@ _OF_GANGS: Final = (
     _Sign(conditions.DEGRADED, "True", "degraded", blocking=False),
     _Sign(conditions.BACKEND_CHANGE_PENDING, "True", "move to another scheduler pending", blocking=False),
     _Sign(conditions.STRAY_PODS, "True", "stray pods", blocking=False),
+    _Sign(conditions.STUCK_PODS, "True", "stuck pods", blocking=False),
     _Sign(conditions.GANG_GUARANTEE, "False", "no gang guarantee", blocking=False),
     _Sign(conditions.TRANSLATION_LOSS, "True", "not fully expressible for its scheduler", blocking=False),
 )

@@ -19,6 +19,7 @@ from grove.plan.gang.standalone import adoption_patch
 from grove.plan.gang.state import GangState, Wait
 from grove.plan.gang.stepping_back import step_back
 from grove.plan.gang.translation import backend_failure
+from grove.plan.places import until_stuck
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class GangPlan:
     listing: Listing | None = None
     #: Pods that the gang gives up because it has held a part of its nodes for too long.
     partial: PartialPlan = field(default_factory=PartialPlan)
+    #: When a pod that is terminating counts as stuck.
+    leaving: Wait | None = None
     #: That a gang which was preempted, or gave its places back, keeps its gates closed.
     steps_back: Wait | None = None
     gates: tuple[JsonPatch, ...] = ()
@@ -57,7 +60,7 @@ class GangPlan:
     @property
     def waits(self) -> list[Wait]:
         """When to look again although nothing changed."""
-        waits = [self.partial.wait, self.steps_back]
+        waits = [self.partial.wait, self.steps_back, self.leaving]
         if self.restart is not None and self.unlist is None:
             waits.append(Wait(self.restart.seconds, "the gang is restarted"))
         return [wait for wait in waits if wait is not None]
@@ -95,7 +98,13 @@ def _plan_objects_and_listing(state: GangState) -> GangPlan:
         restart=restart,
         unlist=restart_patch(state.gang) if restart is not None and restart.seconds <= 0 else None,
         listing=plan_listing(state) if lists else None,
+        leaving=_leaving(state),
     )
+
+
+def _leaving(state: GangState) -> Wait | None:
+    left = until_stuck((*state.members, *state.predecessors), state.now)
+    return Wait(left, "a pod is terminating") if left is not None else None
 
 
 def _with_pods(state: GangState, plan: GangPlan) -> GangPlan:

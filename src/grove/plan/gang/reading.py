@@ -1,6 +1,6 @@
 """The reading of a gang's placement: the scheduler's, or ours where it could not be asked. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grove.api import conditions
 from grove.backends.base import Reading, Verdict
@@ -8,7 +8,7 @@ from grove.backends.shape import progress
 from grove.errors import BackendFailed, GroveError
 from grove.plan.gang.gates import as_opened
 from grove.plan.gang.state import GangState
-from grove.plan.gang.words import reason_of, scaled_below_minimum, troubles
+from grove.plan.gang.words import awaited_pods, reason_of, scaled_below_minimum, troubles
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +76,6 @@ def _why_not(state: GangState, reading: Reading, problems: Problems) -> Reading:
     if reading.reason == conditions.WAITING_FOR_PODS and (said := troubles(state.cliques, None)):
         message = f"{reading.message.rstrip('.')}; {'; '.join(dict.fromkeys(said))}"
         return Reading(Verdict.WAITING, conditions.POD_CREATE_FAILED, message)
+    if reading.reason == conditions.WAITING_FOR_PODS and (awaited := awaited_pods(state)):
+        return replace(reading, message=f"{reading.message.rstrip('.')}; {awaited}.")
     return reading

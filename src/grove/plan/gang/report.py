@@ -11,7 +11,14 @@ from grove.plan.gang.reading import Problems, read
 from grove.plan.gang.state import GangState
 from grove.plan.gang.status import GangFacts, desired_gang_status
 from grove.plan.gang.urgency import urgency
-from grove.plan.gang.words import beyond_limit, extra_conditions, stray_pods, troubles
+from grove.plan.gang.words import (
+    awaited_pods,
+    beyond_limit,
+    extra_conditions,
+    stray_pods,
+    stuck_pods,
+    troubles,
+)
 from grove.plan.moves import pending_sentence, stays
 from grove.plan.urgency import Urgency
 
@@ -47,7 +54,9 @@ def report_gang(state: GangState, problems: Problems, *, gang: PodGang, listed: 
             *extra_conditions(state.translated.translation.treatments, failure),
             *_pending_move(state),
             *stray_pods([pod.name for pod in state.stray_pods]),
+            *stuck_pods(state),
         ),
+        awaited=awaited_pods(state),
         troubles=[*troubles(state.cliques, failure), *problems.unready],
         restarted=bool(problems.restarted),
     )

@@ -112,6 +112,8 @@ class GangState:
     wanted_objects: Sequence[WantedObject] = ()
     #: Living pods that carry the gang's labels and belong to nobody.
     stray_pods: Sequence[Pod] = ()
+    #: Pods of earlier cliques of the same names; their hostnames are needed for the gang's own.
+    predecessors: Sequence[Pod] = ()
     #: The backend that the gang's set asks for; empty where no set asks for one.
     asked_backend: str = ""
     #: The backend that a gang of somebody else is to get; None for a gang that has one.

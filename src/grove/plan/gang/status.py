@@ -34,6 +34,8 @@ class GangFacts:
     extra: tuple[Condition, ...] = field(default=())
     #: What keeps the cliques from creating their pods, in their own words.
     troubles: Sequence[str] = ()
+    #: Which pods must be gone before others can take their places; empty for none.
+    awaited: str = ""
     #: Whether the gang has just been restarted: nothing of what it was counts any more.
     restarted: bool = False
 
@@ -50,6 +52,7 @@ _OCCASIONAL = (
     conditions.TRANSLATION_LOSS,
     conditions.BACKEND_CHANGE_PENDING,
     conditions.STRAY_PODS,
+    conditions.STUCK_PODS,
     conditions.DEGRADED,
 )
 
@@ -119,6 +122,8 @@ def _initialized(gang: PodGang, facts: GangFacts) -> Condition:
     message = f"{there} of {wanted} pods exist"
     if missing:
         message += f"; {missing} of {len(gang.spec.podgroups)} cliques do not exist yet"
+    if facts.awaited:
+        message += f"; {facts.awaited}"
     if facts.troubles:
         message += f"; {'; '.join(dict.fromkeys(facts.troubles))}"
     return Condition(

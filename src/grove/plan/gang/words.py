@@ -1,10 +1,12 @@
 """Reasons, conditions and messages about what keeps a gang from being placed or ready. Pure."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from grove.api import conditions, labels
 from grove.api.clique import PodClique
 from grove.api.gang import PodGang
+from grove.api.pod import Pod
 from grove.backends.base import Capability, Fidelity, Reading, Treatment
 from grove.errors import (
     PASSING,
@@ -17,6 +19,8 @@ from grove.errors import (
     Waiting,
 )
 from grove.meta import Condition
+from grove.plan.gang.state import GangState
+from grove.plan.places import awaited, awaited_sentence, is_stuck, leaving
 
 
 def scaled_below_minimum(gang: PodGang, cliques: Sequence[PodClique]) -> str:
@@ -53,6 +57,45 @@ def stray_pods(pods: Sequence[str]) -> list[Condition]:
 
 
 _MOST_NAMES = 5
+
+
+def awaited_pods(state: GangState) -> str:
+    """Which pods must be gone before the gang can have all of its own; empty for none."""
+    members = state.members
+    if not state.predecessors and not any(pod.terminating for pod in members):
+        return ""
+    found: list[Pod] = []
+    for clique in state.cliques:
+        own = [pod for pod in members if pod.labels.get(labels.POD_CLIQUE) == clique.name]
+        found += awaited(clique, own, leaving(clique, own, state.predecessors, state.now))
+    return awaited_sentence(found)
+
+
+def stuck_pods(state: GangState) -> list[Condition]:
+    """That pods do not go although their time is up; they are counted and waited for no longer."""
+    pods = [pod for pod in (*state.members, *state.predecessors) if is_stuck(pod, state.now)]
+    if not pods:
+        return []
+    first, *others = sorted(pods, key=attrgetter("name"))
+    told = [_stuck(pod) for pod in (first, *others[: _MOST_NAMES - 1])]
+    more = f" and {len(pods) - len(told)} more" if len(pods) > len(told) else ""
+    message = (
+        f"{'; '.join(told)}{more}; Grove does not count what is stuck and fills its place: make sure that it "
+        f"no longer runs, then kubectl delete pod -n {first.namespace} {first.name} --grace-period=0 --force"
+    )
+    kind, reason = conditions.STUCK_PODS, conditions.STUCK_TERMINATING
+    return [Condition(type=kind, status="True", reason=reason, message=message)]
+
+
+def _stuck(pod: Pod) -> str:
+    metadata, said = pod.metadata, pod.condition(conditions.DISRUPTION_TARGET)
+    why = "the kubelet there does not say that it has ended"
+    if said is not None and said.message:
+        why += f" ({said.message})"
+    if metadata.finalizers:
+        why += f", and the finalizer {', '.join(metadata.finalizers)} keeps it"
+    where = f"pod {pod.name} on node {pod.spec.node_name}"
+    return f"{where} should be gone since {metadata.deletion_timestamp}: {why}"
 
 
 def beyond_limit(cliques: Sequence[PodClique]) -> list[str]:
