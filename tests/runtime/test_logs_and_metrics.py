@@ -66,6 +66,17 @@ def test_a_text_line_is_for_people() -> None:
     assert stream.getvalue()[13:] == 'debug   look again  key=ns/a  why="2 of 8 missing"  seconds=5\n'
 
 
+@pytest.mark.usefixtures("restore")
+def test_a_list_is_names_with_commas_for_people_and_a_list_for_machines() -> None:
+    people, machines = io.StringIO(), io.StringIO()
+    logs.configure(format="text", stream=people)
+    logging.getLogger("grove.test").info("discovered", extra={"backends": ["default", "kai"]})
+    logs.configure(format="json", stream=machines)
+    logging.getLogger("grove.test").info("discovered", extra={"backends": ["default", "kai"]})
+    assert people.getvalue()[13:] == 'info    discovered  backends="default, kai"\n'
+    assert json.loads(machines.getvalue())["backends"] == ["default", "kai"]
+
+
 def test_an_unknown_level_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="unknown log level 'loud': use debug, info"):
         logs.configure(level="loud")

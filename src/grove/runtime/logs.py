@@ -80,7 +80,8 @@ class TextFormatter(logging.Formatter):
 
 
 def _quoted(value: object) -> str:
-    text = str(_plain(value))
+    plain = _plain(value)
+    text = ", ".join(map(str, plain)) if isinstance(plain, list) else str(plain)
     return json.dumps(text, ensure_ascii=False) if not text or any(c in text for c in ' "\n=') else text
 
 
