@@ -45,12 +45,13 @@ demo: setup ## Show gangs being scheduled on the embedded cluster, then exit
 test: setup-dev ## Run all tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not compat and not real" tests
 
-check: setup-dev ## Lint, type-check, check layers and that generated files are fresh
+check: setup-dev ## Lint, type-check, check layers, that generated files are fresh and that nothing is unused
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/generate.py --check
+	@$(BIN)/python scripts/unused.py
 
 format: setup-dev ## Format the tree and fix what can be fixed
 	@$(BIN)/ruff format .

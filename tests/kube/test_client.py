@@ -9,7 +9,7 @@ from grove import errors
 from grove.kube.client import Client, Written
 from grove.kube.config import Connection
 from grove.kube.exchange import log as exchange_log
-from grove.kube.retry import NO_RETRIES
+from grove.kube.retry import RetryPolicy
 from grove.kube.transport import HttpTransport
 from grove.meta import Key, Manifest, Object, View, resource
 
@@ -269,7 +269,7 @@ async def test_raw_gives_the_body_as_it_came() -> None:
 
 
 def test_a_client_can_be_made_before_the_event_loop_runs() -> None:
-    client = Client(HttpTransport(Connection("http://127.0.0.1:1")), retries=NO_RETRIES)
+    client = Client(HttpTransport(Connection("http://127.0.0.1:1")), retries=RetryPolicy(attempts=1))
 
     async def use() -> None:
         try:

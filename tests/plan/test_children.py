@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from tests.plan.at_once import at_once
 
 from grove.api import kinds, labels
 from grove.api.clique import PodClique
@@ -20,7 +21,7 @@ from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import KINDS, CliqueSetState, Settled, edit_pending, sort_children, waiting_edits
 from grove.plan.children import plan_children as lazily
 from grove.plan.edits import decided_minima
-from grove.plan.slices import Work, at_once
+from grove.plan.slices import Work
 from grove.testing import make
 
 ROLES = {"leader": 1, "worker": 2}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 import pytest
+from tests.plan.at_once import at_once
 
 from grove.api import kinds
 from grove.api.cliqueset import PodCliqueSet
@@ -14,7 +15,7 @@ from grove.meta import Manifest, Object, Resource
 from grove.plan.changes import Create, Delete, Patch
 from grove.plan.children.engine import Plan, Settled, Tree
 from grove.plan.children.rows import ChildRow, Owner, TemplateRevision, all_ours
-from grove.plan.slices import at_once, first
+from grove.plan.slices import first
 from grove.testing import make
 
 

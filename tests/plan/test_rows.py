@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 import msgspec
+from tests.plan.at_once import at_once
 from tests.plan.test_children import bare, grown, written
 
 from grove.api import kinds, labels, names
@@ -14,7 +15,6 @@ from grove.meta import Manifest, Object, Resource, owner_reference, resource
 from grove.plan.changes import Create, Patch
 from grove.plan.children import KINDS, CliqueSetState, Settled, plan_children, sort_children
 from grove.plan.children.rows import ChildRow, Owner, all_ours
-from grove.plan.slices import at_once
 from grove.testing import make
 
 CONFIG_MAPS: Final = resource("", "v1", "ConfigMap")

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.plan.at_once import at_once
 
 from grove.api import conditions, labels
 from grove.api.clique import PodClique
@@ -13,7 +14,7 @@ from grove.api.pod import Pod
 from grove.errors import FieldError
 from grove.meta import Condition, Manifest
 from grove.plan.clique_status import desired_clique_status
-from grove.plan.cliqueset_status import SetFacts, desired_cliqueset_status, outdated
+from grove.plan.cliqueset_status import SetFacts, cliqueset_status, outdated
 from grove.plan.gang.status import GangFacts, desired_gang_status
 from grove.testing import make
 
@@ -273,7 +274,7 @@ def test_a_set_counts_the_replicas_whose_every_clique_is_ready() -> None:
         name: clique_ready(name, ready)
         for name, ready in {"t-0-a": 1, "t-0-b": 1, "t-1-a": 1, "t-1-b": 0}.items()
     }
-    status = desired_cliqueset_status(cliqueset, SetFacts(cliques, {}), now=NOW)
+    status = at_once(cliqueset_status(cliqueset, SetFacts(cliques, {}), now=NOW))
     assert (status["replicas"], status["availableReplicas"], status["updatedReplicas"]) == (2, 1, 1)
 
 
@@ -292,7 +293,7 @@ def test_a_set_says_why_its_first_pending_replica_is_pending() -> None:
         },
     )
     facts = SetFacts({"t-0-a": clique_ready("t-0-a", 1)}, {"t-1": gang})
-    status = desired_cliqueset_status(cliqueset, facts, now=NOW)
+    status = at_once(cliqueset_status(cliqueset, facts, now=NOW))
     assert message_of(status, conditions.AVAILABLE) == (
         "1 of 2 replicas are available; gang t-1: 0/4 nodes are available"
     )
@@ -300,7 +301,7 @@ def test_a_set_says_why_its_first_pending_replica_is_pending() -> None:
 
 def test_a_refused_set_names_the_field() -> None:
     error = FieldError("spec.template.cliques[0].name", "too long")
-    status = desired_cliqueset_status(make.cliqueset("t"), SetFacts({}, {}, refused=[error]), now=NOW)
+    status = at_once(cliqueset_status(make.cliqueset("t"), SetFacts({}, {}, refused=[error]), now=NOW))
     assert told(status)[conditions.ACCEPTED] == "False"
     assert message_of(status, conditions.ACCEPTED) == "spec.template.cliques[0].name: too long"
 
@@ -309,10 +310,10 @@ def test_a_set_says_what_was_edited_and_waits_until_it_does_not() -> None:
     waiting = Condition(
         type=conditions.EDIT_PENDING, status="True", reason="PodsStillPlaced", message="priority waits"
     )
-    status = desired_cliqueset_status(make.cliqueset("t"), SetFacts({}, {}, pending=waiting), now=NOW)
+    status = at_once(cliqueset_status(make.cliqueset("t"), SetFacts({}, {}, pending=waiting), now=NOW))
     assert message_of(status, conditions.EDIT_PENDING) == "priority waits"
     told_before = make.view(PodCliqueSet, {**make.cliqueset_manifest("t"), "status": status})
-    after = desired_cliqueset_status(told_before, SetFacts({}, {}), now=LATER)
+    after = at_once(cliqueset_status(told_before, SetFacts({}, {}), now=LATER))
     assert conditions.EDIT_PENDING not in told(after)
 
 

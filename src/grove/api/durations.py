@@ -1,6 +1,6 @@
 """Durations as Kubernetes writes them: `4h0m0s`, `1m30s`, `250ms`.
 
-`parse` takes every form that Go takes; `canonical` is the form that Go prints, down to microseconds.
+`parse` takes every form that Go takes.
 """
 
 import re
@@ -29,21 +29,3 @@ def parse(text: str) -> timedelta:
         return sign * timedelta(seconds=seconds)
     except OverflowError:
         raise ValueError(f"{text!r} is longer than a duration can be") from None
-
-
-def canonical(duration: timedelta) -> str:
-    """The duration as Go prints it, such as `4h0m0s`."""
-    total = round(duration / timedelta(microseconds=1))
-    sign, total = ("-", -total) if total < 0 else ("", total)
-    seconds, micros = divmod(total, 1_000_000)
-    if seconds == 0:
-        if micros == 0:
-            return "0s"
-        return f"{sign}{micros / 1000:g}ms" if micros >= 1000 else f"{sign}{micros}µs"
-    minutes, seconds = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    fraction = f".{micros:06d}".rstrip("0") if micros else ""
-    text = f"{seconds}{fraction}s"
-    if hours or minutes:
-        text = f"{minutes}m{text}"
-    return f"{sign}{hours}h{text}" if hours else f"{sign}{text}"

@@ -30,21 +30,14 @@ class Discovery:
     """What a cluster serves; `served` maps `group/version` to the plurals of its resources."""
 
     served: Mapping[str, frozenset[str]]
-    resources: Mapping[tuple[str, str], Resource]
-
-    def resource_for(self, api_version: str, kind: str) -> Resource | None:
-        """The resource of a kind, if it is served in this version."""
-        return self.resources.get((api_version, kind))
 
     @classmethod
     def of(cls, resources: Iterable[Resource]) -> "Discovery":
-        """Discovery of the given resources; the first of a kind wins."""
-        by_kind: dict[tuple[str, str], Resource] = {}
+        """Discovery of the given resources."""
         plurals: dict[str, set[str]] = {}
         for resource in resources:
-            by_kind.setdefault((resource.api_version, resource.kind), resource)
             plurals.setdefault(resource.api_version, set()).add(resource.plural)
-        return cls({version: frozenset(names) for version, names in plurals.items()}, by_kind)
+        return cls({version: frozenset(names) for version, names in plurals.items()})
 
 
 class VersionInfo(View):

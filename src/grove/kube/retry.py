@@ -45,10 +45,6 @@ class RetryPolicy:
         return seconds if spent + seconds <= self.budget else None
 
 
-#: For tests and for callers with a retry loop of their own.
-NO_RETRIES: Final = RetryPolicy(attempts=1)
-
-
 def retriable(failure: ApiError, *, idempotent: bool) -> bool:
     """Whether repeating the request is safe and can help."""
     if isinstance(failure, TooManyRequests):

@@ -14,7 +14,7 @@ from grove.meta import Condition, Manifest, find_condition, is_true
 from grove.plan.conditions import merged
 from grove.plan.hashing import generation_hash
 from grove.plan.layout import Layout, PlannedGang
-from grove.plan.slices import LOOKUP, Pace, Work, at_once
+from grove.plan.slices import LOOKUP, Pace, Work
 from grove.plan.why_not import why_not
 from grove.words import counted
 
@@ -51,13 +51,11 @@ class _Counts:
     updated: int
 
 
-def desired_cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime) -> Manifest:
-    """The whole status of a set."""
-    return at_once(cliqueset_status(cliqueset, facts, now=now))
-
-
 def cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime) -> Work[Manifest]:
-    """The same as work that pauses; it grows with what exists, not with what the set asks for."""
+    """The whole status of a set, as work that pauses.
+
+    The work grows with what exists, not with what the set asks for.
+    """
     counts = yield from _counted(cliqueset, facts)
     degraded = _degraded(facts)
     occasional = {

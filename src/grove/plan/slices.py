@@ -39,16 +39,6 @@ class Pace:
         return True
 
 
-def at_once(work: Work[T]) -> T:
-    """The result of some work, without a pause."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
 def first(stream: Stream[T], most: int) -> Work[tuple[list[T], bool]]:
     """The first items of a stream, at most so many, and whether there are more; the rest is not computed."""
     items: list[T] = []

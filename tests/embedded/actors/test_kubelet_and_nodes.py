@@ -177,22 +177,6 @@ def test_init_containers_and_sidecars_are_reported() -> None:
     assert side["state"]["running"]
 
 
-def test_logs_tell_the_life_of_the_pod() -> None:
-    made: list[Kubelet] = []
-
-    def remembered(server: FakeServer) -> Kubelet:
-        made.append(kubelet(server))
-        return made[0]
-
-    async def scenario(server: FakeServer) -> None:
-        await add(server, node("n1"), running())
-        await passes(1)
-        assert made[0].log_text("default", "p").endswith("c started on n1\n")
-
-    play(scenario, remembered)
-    assert made[0].log_text("default", "nobody") == ""
-
-
 def test_a_node_made_by_hand_is_filled_in_and_runs_pods() -> None:
     async def scenario(server: FakeServer) -> None:
         await server.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})

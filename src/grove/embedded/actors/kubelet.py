@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from grove.embedded.actors import pod_status
 from grove.embedded.actors.mirror import Mirrors
@@ -69,7 +69,6 @@ class Life:
     restart: float | None = None
     over: bool = False
     """Its end is reported; the mirror may not have heard of it yet."""
-    log: list[str] = field(default_factory=list)
 
 
 class Kubelet:
@@ -104,11 +103,6 @@ class Kubelet:
         finally:
             if self._own_mirrors:
                 await self._own_mirrors.close()
-
-    def log_text(self, namespace: str, name: str, container: str = "") -> str:
-        """What the containers of a pod have printed so far; empty for a pod that has not started."""
-        life = self._lives.get((namespace, name))
-        return "".join(f"{line}\n" for line in life.log) if life else ""
 
     def _pod_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         pod = new or old
@@ -183,8 +177,6 @@ class Kubelet:
         if not await self._report(pod, status):
             return
         life.started, life.started_at, life.restart = asyncio.get_running_loop().time(), stamp, None
-        for container in pod["spec"].get("containers") or ():
-            life.log.append(f"{stamp} {container['name']} started on {node_of(pod)}")
 
     async def _live(self, pod: Manifest, node: Manifest, life: Life) -> float | None:
         if life.over:
@@ -209,7 +201,6 @@ class Kubelet:
         stamp = rfc3339(self._clock.now())
         code = self._exit_code(pod)
         end = pod_status.Exit(code, life.started_at, stamp)
-        life.log.append(f"{stamp} exited with code {code}")
         policy = pod["spec"].get("restartPolicy") or "Always"
         if policy == "Never" or (policy == "OnFailure" and code == 0):
             status = pod_status.ended(pod, stamp, end=end, restarts=life.failures)
