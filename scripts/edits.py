@@ -63,6 +63,9 @@ NOTES: Final = """
 `Accepted=False`. A `minAvailable` that is left out becomes the `replicas` of the
 role when its first clique is made, and stays so when `replicas` is edited; to have fewer replicas, set both.
 
+`replicas` of a scaling group add or remove whole copies of it; of those above `minAvailable` each is a gang of its
+own. A group that was scaled by `kubectl scale` or by an autoscaler keeps its replicas until the template's are edited.
+
 `replicas` of a role that is [scaled by load](../guides/autoscaling.md) count when its clique is created, not
 when they are edited. Its `autoScalingConfig`, and the `scaleConfig` of a scaling group, reach the autoscalers
 at once.
@@ -122,6 +125,27 @@ def _another_order(spec: Manifest) -> None:
     spec["template"]["cliqueStartupType"] = "CliqueStartupTypeInOrder"
 
 
+def _group(spec: Manifest) -> Manifest:
+    group: Manifest = spec["template"]["podCliqueScalingGroups"][0]
+    return group
+
+
+def _more_copies(spec: Manifest) -> None:
+    _group(spec)["replicas"] = 3
+
+
+def _another_base(spec: Manifest) -> None:
+    _group(spec)["minAvailable"] = 2
+
+
+def _other_members(spec: Manifest) -> None:
+    _group(spec)["cliqueNames"] = ["member", "worker"]
+
+
+def _group_constraint(spec: Manifest) -> None:
+    _group(spec)["topologyConstraint"] = {"topologyName": _TOPOLOGY, "pack": {"required": "rack"}}
+
+
 #: By field, an edit of it.
 FIELDS: Final[Mapping[str, Callable[[Manifest], None]]] = {
     "`replicas` of a role": _more_replicas,
@@ -129,6 +153,10 @@ FIELDS: Final[Mapping[str, Callable[[Manifest], None]]] = {
     "`priorityClassName`": _another_priority,
     "`topologyConstraint` of the set": _set_constraint,
     "`topologyConstraint` of a role": _role_constraint,
+    "`topologyConstraint` of a scaling group": _group_constraint,
+    "`replicas` of a scaling group": _more_copies,
+    "`minAvailable` of a scaling group": _another_base,
+    "`cliqueNames` of a scaling group": _other_members,
     "pod template (`podSpec`, labels, annotations)": _another_image,
     "roles added or removed": _another_role,
     "`schedulerName` of a role": _another_scheduler,
@@ -189,10 +217,15 @@ def _cell(edited: Edited, kit: BackendConformance) -> str:
 
 
 def edited_by(edit: Callable[[Manifest], None]) -> Edited:
-    """The gang of a set of two roles before this edit, and what the set asks for after it."""
+    """The base gang of a set before this edit, and what the set asks for after it.
+
+    The set has two roles, and a third in a scaling group.
+    """
     worker = make.template("worker", 3)
     worker["spec"]["minAvailable"] = 3
-    manifest = make.cliqueset_manifest("train", [make.template("leader"), worker])
+    roles = [make.template("leader"), worker, make.template("member")]
+    group = make.scaling_group("group", ["member"], replicas=2)
+    manifest = make.cliqueset_manifest("train", roles, groups=[group])
     changed = deepcopy(manifest)
     edit(changed["spec"])
     before, after = (make.view(PodCliqueSet, each) for each in (manifest, changed))
