@@ -63,8 +63,9 @@ NOTES: Final = """
 `Accepted=False`. A `minAvailable` that is left out becomes the `replicas` of the
 role when its first clique is made, and stays so when `replicas` is edited; to have fewer replicas, set both.
 
-`replicas` of a scaling group add or remove whole copies of it; of those above `minAvailable` each is a gang of its
-own. A group that was scaled by `kubectl scale` or by an autoscaler keeps its replicas until the template's are edited.
+`replicas` of a scaling group add or remove whole copies of it; each one above `minAvailable` is a gang of its
+own. A group that was scaled by `kubectl scale` or an autoscaler keeps its replicas until the template's are
+edited.
 
 `replicas` of a role that is [scaled by load](../guides/autoscaling.md) count when its clique is created, not
 when they are edited. Its `autoScalingConfig`, and the `scaleConfig` of a scaling group, reach the autoscalers
