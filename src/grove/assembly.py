@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from grove import __version__
 from grove.api import kinds, labels
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.config import OperatorConfiguration
@@ -46,6 +47,7 @@ from grove.extensions import configs_for, external_in, installed, registry_for
 from grove.kube.client import Client
 from grove.meta import Key, Object, Resource
 from grove.plan.children import registry
+from grove.plan.startup import image_with_tag
 from grove.runtime.cache import Cache
 from grove.runtime.clock import Clock, SystemClock
 from grove.runtime.controller import Controller
@@ -267,7 +269,11 @@ def _controllers(
             syncs.pod_clique_set.concurrent_syncs,
         ),
         wakeups.CLIQUE: (
-            CliqueReconciler(deps, PodLimit(deps.cache, most)),
+            CliqueReconciler(
+                deps,
+                PodLimit(deps.cache, most),
+                wait_image=image_with_tag(configuration.startup_order.image, __version__),
+            ),
             syncs.pod_clique.concurrent_syncs,
         ),
         wakeups.SCALING_GROUP: (

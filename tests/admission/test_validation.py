@@ -176,6 +176,16 @@ REFUSED = {
     "a circle": Case(
         cycle, CLIQUES, "clique must not have circular dependencies: front -> work -> lead -> front"
     ),
+    "a container that has the name of the one that waits": Case(
+        with_pods(1, initContainers=[{"name": "a"}, {"name": "grove-initc"}]),
+        f"{CLIQUES}[1].spec.podSpec.initContainers[1].name",
+        "'grove-initc' is reserved in a role that starts after others",
+    ),
+    "a volume that has the name of one of the container that waits": Case(
+        with_pods(1, volumes=[{"name": "pod-info-vol"}]),
+        f"{CLIQUES}[1].spec.podSpec.volumes[0].name",
+        "'pod-info-vol' is reserved",
+    ),
     "a group of strangers": Case(
         with_group(cliqueNames=["ghost"]),
         f"{GROUPS}[0].cliqueNames",
@@ -291,6 +301,7 @@ ALLOWED: dict[str, Edit] = {
         with_spec(1, roleName="")(content),
     ),
     "scheduling gates of others": with_pods(0, schedulingGates=[{"name": "example.com/wait"}]),
+    "reserved names in a role that waits for nobody": with_pods(0, volumes=[{"name": "pod-info-vol"}]),
     "a startsAfter that nobody reads": lambda content: content.update(
         cliqueStartupType="CliqueStartupTypeAnyOrder",
         cliques=[clique("lead", startsAfter=["ghost"]), clique("work")],

@@ -125,6 +125,7 @@ def test_permissions_that_are_missing_are_found_and_listed(tmp_path: Path) -> No
                 {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
                 {"apiGroups": [""], "resources": ["services", "events"], "verbs": ["*"]},
                 {"apiGroups": ["autoscaling"], "resources": ["*"], "verbs": ["*"]},
+                {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["*"]},
             ]
             group = "/apis/rbac.authorization.k8s.io/v1"
             await admin.create(f"{group}/clusterroles", {"metadata": {"name": "weak"}, "rules": rules})

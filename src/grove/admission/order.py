@@ -4,13 +4,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from grove.admission.naming import CLIQUES
-from grove.api.cliqueset import EXPLICIT, STARTUP_TYPES, PodCliqueSet
+from grove.api.cliqueset import EXPLICIT, STARTUP_TYPES, PodCliqueSet, PodCliqueTemplate
 from grove.errors import FieldError
+from grove.plan.startup import CONTAINER, POD_INFO_VOLUME, TOKEN_VOLUME, parent_roles
 
 
 def validate_order(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
     """Everything wrong with the startup type and, where it is explicit, with `startsAfter`."""
     template = cliqueset.template
+    for index, clique in enumerate(template.cliques):
+        if parent_roles(template, clique.name):
+            yield from _reserved(f"{CLIQUES}[{index}].spec.podSpec", clique)
     if template.clique_startup_type not in STARTUP_TYPES:
         yield FieldError("spec.template.cliqueStartupType", f"can only be one of {', '.join(STARTUP_TYPES)}")
     if template.clique_startup_type != EXPLICIT:
@@ -26,6 +30,22 @@ def validate_order(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
     cycle = find_cycle(after)
     if cycle:
         yield FieldError(CLIQUES, f"clique must not have circular dependencies: {' -> '.join(cycle)}")
+
+
+def _reserved(path: str, clique: PodCliqueTemplate) -> Iterator[FieldError]:
+    """What a role that waits for others may not call its own: the container that waits has it."""
+    taken = {
+        "containers": (CONTAINER,),
+        "initContainers": (CONTAINER,),
+        "volumes": (POD_INFO_VOLUME, TOKEN_VOLUME),
+    }
+    for kind, ours in taken.items():
+        for position, item in enumerate(clique.spec.pod_spec.get(kind) or ()):
+            if isinstance(item, dict) and item.get("name") in ours:
+                yield FieldError(
+                    f"{path}.{kind}[{position}].name",
+                    f"{item['name']!r} is reserved in a role that starts after others",
+                )
 
 
 def _entries(field: str, name: str, parents: tuple[str, ...]) -> Iterator[FieldError]:

@@ -165,6 +165,18 @@ class Limits(View):
     pods_per_set: Annotated[int, says("Pods of one PodCliqueSet, all replicas and roles together.")] = 10_000
 
 
+class StartupOrder(View):
+    """How pods are made to wait for one another."""
+
+    image: Annotated[
+        str,
+        says(
+            "Image of the init container that waits; the operator's version is its tag unless it has one. "
+            "The environment variable GROVE_INIT_CONTAINER_IMAGE of the operator comes first."
+        ),
+    ] = "grove-initc"
+
+
 class Authorizer(View):
     """Protection of what Grove manages against other writers."""
 
@@ -236,6 +248,7 @@ class OperatorConfiguration(View):
     debugging: Annotated[Debugging, says("Profiling.")] = Debugging()
     controllers: Annotated[Controllers, says("Concurrency.")] = Controllers()
     limits: Annotated[Limits, says("Limits for what users ask for.")] = Limits()
+    startup_order: Annotated[StartupOrder, says("Startup order.")] = StartupOrder()
     log_level: Annotated[str, says("How much is logged.", enum=list(LOG_LEVELS))] = "info"
     log_format: Annotated[str, says("How it is logged.", enum=list(LOG_FORMATS))] = "json"
     authorizer: Annotated[Authorizer, says("Protection of managed objects.")] = Authorizer()

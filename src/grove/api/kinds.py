@@ -17,6 +17,8 @@ GANGS: Final = resource(SCHEDULER_GROUP, VERSION, "PodGang")
 PODS: Final = resource("", "v1", "Pod")
 SERVICES: Final = resource("", "v1", "Service")
 AUTOSCALERS: Final = resource("autoscaling", "v2", "HorizontalPodAutoscaler")
+ROLES: Final = resource("rbac.authorization.k8s.io", "v1", "Role")
+ROLE_BINDINGS: Final = resource("rbac.authorization.k8s.io", "v1", "RoleBinding")
 
 #: Everything that must be installed before the operator can work.
 OURS: Final[tuple[Resource, ...]] = (CLIQUESETS, CLIQUES, SCALING_GROUPS, TOPOLOGY_BINDINGS, GANGS)

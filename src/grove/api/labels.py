@@ -40,6 +40,8 @@ COMPONENT_GROUP_CLIQUE: Final = "pcsg-podclique"
 COMPONENT_SCALING_GROUP: Final = "pcs-podcliquescalinggroup"
 COMPONENT_GANG: Final = "podgang"
 COMPONENT_AUTOSCALER: Final = "pcs-hpa"
+COMPONENT_POD_ROLE: Final = "pod-role"
+COMPONENT_POD_ROLE_BINDING: Final = "pod-role-binding"
 
 # Annotations --------------------------------------------------------------------------------------
 RECONCILE_TRIGGER: Final = "grove.io/reconcile-trigger"

@@ -54,6 +54,11 @@ def service(cliqueset: str, replica: int) -> str:
     return f"{cliqueset}-{replica}"
 
 
+def pod_role(cliqueset: str) -> str:
+    """`grove.io:pcs:P`, the role of pods that wait for others, and its binding."""
+    return f"grove.io:pcs:{cliqueset}"
+
+
 def service_domain(cliqueset: str, replica: int, namespace: str) -> str:
     """The name under which the pods of one replica find each other."""
     return f"{service(cliqueset, replica)}.{namespace}.svc.cluster.local"

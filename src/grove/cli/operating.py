@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 #: How often missing permissions are asked for again.
 _ASK_AGAIN_SECONDS: Final = 30.0
+_IMAGE_VARIABLE: Final = "GROVE_INIT_CONTAINER_IMAGE"
 _LOOPBACK: Final = "127.0.0.1"
 _EVERY_ADDRESS: Final = "0.0.0.0"
 _CANNOT_LISTEN: Final = {
@@ -48,16 +49,25 @@ _CANNOT_LISTEN: Final = {
 def configuration_from(path: str | None) -> OperatorConfiguration:
     """The configuration in a file, or the default one; raises InvalidConfiguration that names the field."""
     if path is None:
-        return load("")
+        return _with_environment(load(""))
     text = _text_of(path)
     try:
-        configuration = load(text)
+        configuration = _with_environment(load(text))
         check(configuration)
     except NotYaml as error:
         raise InvalidConfiguration(error.problem.at(path)) from None
     except InvalidConfiguration as error:
         raise InvalidConfiguration(f"{path}: {error}") from None
     return configuration
+
+
+def _with_environment(configuration: OperatorConfiguration) -> OperatorConfiguration:
+    """What the operator's own environment decides, under the name that it has in the Go operator."""
+    image = os.environ.get(_IMAGE_VARIABLE, "").strip()
+    if not image:
+        return configuration
+    order = msgspec.structs.replace(configuration.startup_order, image=image)
+    return msgspec.structs.replace(configuration, startup_order=order)
 
 
 def _text_of(path: str) -> str:

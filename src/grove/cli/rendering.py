@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from grove import __version__
 from grove.admission import Here, Judgement, judge, understand, validate_topology_binding
 from grove.admission.templates import trial_of
 from grove.api import kinds, labels
@@ -36,6 +37,7 @@ from grove.plan.edits import decided_minima
 from grove.plan.gang.references import references, referencing_podgroups
 from grove.plan.hashing import generation_hash
 from grove.plan.pods import desired_pod, plan_pods
+from grove.plan.startup import image_with_tag, wait_of
 
 V = TypeVar("V", bound=Object)
 
@@ -245,9 +247,9 @@ def _pods(
             continue
         clique = _view(child, PodClique)
         gang = gangs[clique.labels[labels.POD_GANG]]
-        revision = next_revision(gang)
+        revision, wait = next_revision(gang), wait_of(clique, gang, image_with_tag("", __version__))
         for new in plan_pods(clique, (), gang=gang, revision=revision).create:
-            pod = backend.prepare_pod(desired_pod(clique, new, revision), gang, context)
+            pod = backend.prepare_pod(desired_pod(clique, new, revision, wait), gang, context)
             found.setdefault(gang.name, []).append(_named(pod))
     return found
 

@@ -34,6 +34,7 @@ from grove.plan.gang.restart import bound_by_podgroup, kept
 from grove.plan.moves import backend_of, leaves, stranded
 from grove.plan.places import leaving, until_stuck
 from grove.plan.pods import NewPod, desired_pod, mislabelled, outdated, plan_pods
+from grove.plan.startup import CONTAINER, wait_of
 from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome, soonest
 
@@ -66,9 +67,11 @@ class Seen:
 class CliqueReconciler:
     """Brings the pods of one clique to what the clique wants."""
 
-    def __init__(self, deps: Dependencies, limit: PodLimit) -> None:
+    def __init__(self, deps: Dependencies, limit: PodLimit, *, wait_image: str = CONTAINER) -> None:
         self.deps = deps
         self.limit = limit
+        #: The image of the init container that waits for other cliques.
+        self.wait_image = wait_image
         #: Replaced by the controller's own once it is wired.
         self.barrier: WriteBarrier = NO_BARRIER
         #: Names of pods that turned out to be taken, by clique.
@@ -174,10 +177,11 @@ class CliqueReconciler:
             most=MOST_AT_ONCE,
         )
         changes += [_deletion(pod) for pod in plan.delete]
+        wait = wait_of(clique, gang, self.wait_image)
         for number, new in enumerate(plan.create, start=1):
             if number % _GIVE_WAY_AFTER == 0:
                 await asyncio.sleep(0)
-            pod = _prepared(backend, desired_pod(clique, new, revision), gang, seen.context)
+            pod = _prepared(backend, desired_pod(clique, new, revision, wait), gang, seen.context)
             changes.append(Create(kinds.PODS, pod, strict=True))
         return changes
 

@@ -20,6 +20,7 @@ from grove.meta import Manifest, owner_reference
 from grove.plan.environment import pod_environment, with_environment
 from grove.plan.mirroring import inherited
 from grove.plan.places import free_places
+from grove.plan.startup import Wait, with_wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ _IDENTITY: Final = (
 )
 
 
-def desired_pod(clique: PodClique, new: NewPod, revision: str) -> Manifest:
+def desired_pod(clique: PodClique, new: NewPod, revision: str, wait: Wait | None = None) -> Manifest:
     """The pod before a backend prepares it: the clique's podSpec verbatim, plus what Grove adds."""
     cliqueset = clique.labels.get(labels.PART_OF, "")
     replica = int(clique.labels.get(labels.SET_REPLICA_INDEX, "0"))
@@ -135,6 +136,8 @@ def desired_pod(clique: PodClique, new: NewPod, revision: str) -> Manifest:
         "subdomain": names.service(cliqueset, replica),
     }
     spec = with_environment(spec, pod_environment(clique, cliqueset, replica))
+    if wait is not None:
+        spec = with_wait(spec, wait)
     return {
         "apiVersion": kinds.PODS.api_version,
         "kind": kinds.PODS.kind,

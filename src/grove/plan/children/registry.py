@@ -9,6 +9,7 @@ from grove.plan.children.cliques import Cliques
 from grove.plan.children.engine import Plan, Settled, Tree
 from grove.plan.children.gangs import Gangs
 from grove.plan.children.groups import ScalingGroups
+from grove.plan.children.pod_access import PodRoleBindings, PodRoles
 from grove.plan.children.rows import Source
 from grove.plan.children.services import Services
 from grove.plan.children.state import CliqueSetState
@@ -35,7 +36,10 @@ class Kind(Protocol):
 
 
 #: In the order in which the children of a replica are created; owners come before what they own.
-KINDS: Final[tuple[Kind, ...]] = (Services, ScalingGroups, Gangs, Cliques, Autoscalers)
+KINDS: Final[tuple[Kind, ...]] = (
+    *(Services, PodRoles, PodRoleBindings),
+    *(ScalingGroups, Gangs, Cliques, Autoscalers),
+)
 #: The kinds that tell which pods belong to which gang; the process of a backend reads no others.
 MEMBERSHIP: Final = (ScalingGroups.resource, Gangs.resource, Cliques.resource)
 

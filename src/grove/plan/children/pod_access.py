@@ -1,0 +1,112 @@
+"""What the pods of a set that wait for others may do: a role in the set's namespace, and its binding. Pure.
+
+A set whose pods start in any order has neither.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from grove.api import kinds, labels, names
+from grove.api.access import Role, RoleBinding
+from grove.api.cliqueset import PodCliqueSet, PodCliqueSetTemplate
+from grove.meta import Manifest, Object, Resource
+from grove.plan.children.rows import ChildRow, all_ours
+from grove.plan.children.state import CliqueSetState
+from grove.plan.startup import service_accounts, waiting_roles
+
+#: No more than the operator may do itself: otherwise an API server would not let it grant this.
+RULES: Final = ({"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},)
+
+
+class _OncePerSet:
+    """A kind of which a set has one object while pods of it wait for others; everything of it is ours."""
+
+    resource: Resource
+    #: After the cliques: pods that still wait need it.
+    removal: Final = 3
+    selector: Final = labels.OURS
+
+    def __init__(self, seen: CliqueSetState) -> None:
+        self._seen = seen
+        self._name = names.pod_role(seen.cliqueset.name)
+
+    def depends_on(self) -> object:
+        return None
+
+    def child_depends_on(self, child: Object) -> object:
+        return None
+
+    def rows(self, replica: int) -> Iterator[ChildRow]:
+        if replica == 0 and waiting_roles(self._seen.built_from(0).template):
+            yield self._seen.row(self.resource, self._name, 0, self._build, all_ours)
+
+    def find(self, name: str) -> ChildRow | None:
+        there = name == self._name and self._seen.cliqueset.spec.replicas > 0
+        return next(self.rows(0), None) if there else None
+
+    def _build(self, row: ChildRow) -> Manifest:
+        raise NotImplementedError
+
+
+class PodRoles(_OncePerSet):
+    """The role: to see the pods that are waited for."""
+
+    resource = kinds.ROLES
+    view: Final = Role
+
+    def _build(self, row: ChildRow) -> Manifest:
+        return desired_role(self._seen.cliqueset)
+
+
+class PodRoleBindings(_OncePerSet):
+    """The binding of the role to the service accounts of the pods that wait."""
+
+    resource = kinds.ROLE_BINDINGS
+    view: Final = RoleBinding
+
+    def _build(self, row: ChildRow) -> Manifest:
+        return desired_role_binding(self._seen.cliqueset, row.revision.template)
+
+
+def desired_role(cliqueset: PodCliqueSet) -> Manifest:
+    """What the waiting pods of a set may do in its namespace."""
+    return {
+        "apiVersion": kinds.ROLES.api_version,
+        "kind": kinds.ROLES.kind,
+        "metadata": _metadata(cliqueset, labels.COMPONENT_POD_ROLE),
+        "rules": list(RULES),
+    }
+
+
+def desired_role_binding(cliqueset: PodCliqueSet, template: PodCliqueSetTemplate) -> Manifest:
+    """Grants the role to the service accounts of the pods that wait, and to no others."""
+    accounts = service_accounts(waiting_roles(template))
+    role = {
+        "apiGroup": kinds.ROLES.gvk.group,
+        "kind": kinds.ROLES.kind,
+        "name": names.pod_role(cliqueset.name),
+    }
+    return {
+        "apiVersion": kinds.ROLE_BINDINGS.api_version,
+        "kind": kinds.ROLE_BINDINGS.kind,
+        "metadata": _metadata(cliqueset, labels.COMPONENT_POD_ROLE_BINDING),
+        "roleRef": role,
+        "subjects": [
+            {"kind": "ServiceAccount", "name": account, "namespace": cliqueset.namespace}
+            for account in accounts
+        ],
+    }
+
+
+def _metadata(cliqueset: PodCliqueSet, component: str) -> Manifest:
+    name = names.pod_role(cliqueset.name)
+    return {
+        "name": name,
+        "namespace": cliqueset.namespace,
+        "labels": {
+            **labels.owned_by(cliqueset.name),
+            # The value of a label cannot have the colons of the name.
+            labels.NAME: name.replace(":", "-"),
+            labels.COMPONENT: component,
+        },
+    }
