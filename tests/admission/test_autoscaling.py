@@ -182,6 +182,26 @@ def test_nothing_is_said_where_there_is_something_to_measure(pods: Manifest, con
     assert notices(pods, config) == []
 
 
+@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("pods", [1, 3])
+def test_a_group_of_several_pods_is_scaled_well_by_what_is_counted_for_each_replica(
+    name: str, pods: int
+) -> None:
+    average = {
+        "type": "External",
+        "external": {"metric": {"name": "q"}, "target": {"type": "AverageValue", "averageValue": 1}},
+    }
+    roles = [make.template("a", pods, pod={"containers": [container(requests={"cpu": "1"})]})]
+    group = make.scaling_group("g", ["a"], scaleConfig={"maxReplicas": 2, "metrics": [GOOD[name], average]})
+    said = [str(notice) for notice in autoscaling_notices(make.cliqueset("t", roles, groups=[group]))]
+    if pods == 1:
+        assert said == []
+    else:
+        (notice,) = said
+        assert f"a metric of type {GOOD[name]['type']} by counting pods" in notice
+        assert "a replica of this group has 3" in notice
+
+
 @pytest.mark.parametrize("group", [False, True], ids=["a role", "a group"])
 def test_utilization_of_what_nobody_requests_is_told(group: bool) -> None:
     sidecar = {**container("proxy"), "restartPolicy": "Always"}

@@ -31,6 +31,16 @@ POLICY: Final = {
             ],
         },
         {"level": "Metadata", "verbs": ["delete"], "resources": [{"group": "", "resources": ["pods"]}]},
+        {
+            "level": "Metadata",
+            "verbs": ["create", "patch", "update", "delete"],
+            "resources": [
+                {"group": "grove.io"},
+                {"group": "scheduler.grove.io"},
+                {"group": "autoscaling"},
+                {"group": "", "resources": ["services"]},
+            ],
+        },
         {"level": "None"},
     ],
 }
@@ -67,15 +77,26 @@ class Audit:
             if entry["verb"] != "delete" and not (entry.get("responseObject") or {}).get("metadata"):
                 yield entry
 
+    def asked(self, namespace: str, user: str) -> list[str]:
+        """What a user tried to write to a namespace, also what changed nothing."""
+        targets = [(each, each.get("objectRef") or {}) for each in self._all()]
+        return [
+            f"{entry['verb']} {target.get('resource')}/{target.get('subresource', '')} {target.get('name')}"
+            for entry, target in targets
+            if target.get("namespace") == namespace and entry["user"]["username"] == user
+        ]
+
     def _entries(self, namespace: str, resource: str, subresource: str) -> Iterator[Manifest]:
-        # The server may be in the middle of a line while we read: only what a newline ends is there.
-        *lines, _ = self._log.read_text(encoding="utf-8").split("\n")
-        for line in lines:
-            entry: Manifest = json.loads(line)
+        for entry in self._all():
             target = entry.get("objectRef") or {}
             where = target.get("namespace"), target.get("resource"), target.get("subresource", "")
             if where == (namespace, resource, subresource):
                 yield entry
+
+    def _all(self) -> Iterator[Manifest]:
+        # The server may be in the middle of a line while we read: only what a newline ends is there.
+        *lines, _ = self._log.read_text(encoding="utf-8").split("\n")
+        yield from map(json.loads, lines)
 
     @property
     def _log(self) -> Path:

@@ -36,7 +36,7 @@ from grove.kube.limiter import Limiter
 from grove.kube.transport import HttpTransport
 from grove.meta import Key, Manifest, Resource, resource
 from grove.real import Options, RealControlPlane
-from grove.real.versions import APISERVER
+from grove.real.versions import APISERVER, CONTROLLER_MANAGER
 
 CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
 ACCOUNTS: Final = resource("", "v1", "ServiceAccount")
@@ -52,6 +52,14 @@ OPERATOR_GROUPS: Final = (
 
 #: As on OpenShift: whoever names an owner must be allowed to hold back its deletion.
 STRICT: Final = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
+
+#: Autoscalers look every second, and take seconds for what usually takes minutes.
+HURRIED: Final = (
+    "--horizontal-pod-autoscaler-sync-period=1s",
+    "--horizontal-pod-autoscaler-downscale-stabilization=3s",
+    "--horizontal-pod-autoscaler-initial-readiness-delay=1s",
+    "--horizontal-pod-autoscaler-cpu-initialization-period=1s",
+)
 
 CONFIGURATION: Final = JUDGES["1.36"].configuration
 LEADING: Final = (
@@ -92,7 +100,7 @@ class RealWorld:
         self.judge = judge
         self._folder = tempfile.TemporaryDirectory(prefix="grove-e2e-")
         self.audit = Audit(Path(self._folder.name))
-        arguments = {APISERVER: (STRICT, *self.audit.arguments())}
+        arguments = {APISERVER: (STRICT, *self.audit.arguments()), CONTROLLER_MANAGER: HURRIED}
         chosen = replace(
             options or Options(),
             minor=judge.minor,
@@ -173,8 +181,13 @@ class RealWorld:
         return running
 
     @asynccontextmanager
-    async def act(self, name: str, *, operator: bool = True, patience: float = 20.0) -> AsyncIterator[Act]:
-        """A namespace with an operator; both gone, with all that was made, when the block is left."""
+    async def act(
+        self, name: str, *, operator: bool = True, patience: float = 20.0, also: Sequence[Resource] = ()
+    ) -> AsyncIterator[Act]:
+        """A namespace with an operator; both gone, with all that was made, when the block is left.
+
+        `also` are kinds that the story follows besides those that every set leads to.
+        """
         self._count += 1
         namespace = f"{name}-{self._count}"
         await self.admin.create(
@@ -183,7 +196,8 @@ class RealWorld:
         # Pods can be created once their service account is there.
         await wait_for(self.admin, ACCOUNTS, Key(namespace, "default"), lambda _: True)
         served = (await self.admin.discover()).served
-        followed = [each for each in self.judge.resources if each.plural in served.get(each.api_version, ())]
+        wanted = (*self.judge.resources, *also)
+        followed = [each for each in wanted if each.plural in served.get(each.api_version, ())]
         async with Ledger(self.admin, *followed, namespace=namespace) as ledger:
             scene = Scene(self.judge, namespace, self.admin, ledger, patience)
             act = Act(self, scene)

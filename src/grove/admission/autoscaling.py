@@ -71,7 +71,7 @@ def validate_autoscaling(field: str, config: AutoScalingConfig, bounds: Bounds) 
 
 
 def autoscaling_notices(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
-    """Utilization is a share of what containers request: where they request nothing, nothing is scaled."""
+    """Metrics that are valid and by which Kubernetes' autoscaler cannot scale, or scales wrongly."""
     template = cliqueset.template
     for index, role in enumerate(template.cliques):
         if (config := role.spec.auto_scaling_config) is not None:
@@ -79,12 +79,39 @@ def autoscaling_notices(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
     for index, group in enumerate(template.pod_clique_scaling_groups):
         if (config := group.scale_config) is not None:
             members = [role for role in template.cliques if role.name in group.clique_names]
-            yield from _unmeasurable(f"{GROUPS}[{index}].scaleConfig", config, members)
+            field = f"{GROUPS}[{index}].scaleConfig"
+            yield from _unmeasurable(field, config, members)
+            yield from _counted_by_pods(field, config, members)
+
+
+def _counted_by_pods(
+    field: str, config: AutoScalingConfig, roles: Sequence[PodCliqueTemplate]
+) -> Iterator[FieldError]:
+    """Of most metrics the autoscaler multiplies a ratio by the pods that it selects, not by the replicas.
+
+    With three pods in a replica it asks for three times too much, so that half of the load scales a group up.
+    """
+    pods = sum(role.spec.replicas for role in roles)
+    if pods <= 1:
+        return
+    for metric in config.metrics or DEFAULT_METRICS:
+        kind = str(metric.get("type"))
+        inner = metric.get(_SOURCES[kind].field) if kind in _SOURCES else None
+        target = inner.get("target") if isinstance(inner, dict) else None
+        by_replica = kind in ("External", "Object") and isinstance(target, dict) and target.get(_AVERAGE)
+        if not by_replica:
+            yield FieldError(
+                field,
+                f"Kubernetes computes replicas from a metric of type {kind} by counting pods, and a replica "
+                f"of this group has {pods}: it asks for too many; use an External or Object metric with an "
+                "averageValue, which counts replicas",
+            )
 
 
 def _unmeasurable(
     field: str, config: AutoScalingConfig, roles: Sequence[PodCliqueTemplate]
 ) -> Iterator[FieldError]:
+    """Utilization is a share of what containers request: where they request nothing, nothing is scaled."""
     for metric in config.metrics or DEFAULT_METRICS:
         inner = metric.get("resource")
         target = inner.get("target") if isinstance(inner, dict) else None

@@ -53,9 +53,12 @@ class Authority:
         )
         self.certificate = certificate.public_bytes(serialization.Encoding.PEM)
 
-    def server(self, name: str) -> Pair:
-        """A certificate for a server on the loopback; etcd's gateway also presents it as a client."""
-        names: list[x509.GeneralName] = [x509.DNSName(known) for known in _SERVER_NAMES]
+    def server(self, name: str, others: Sequence[str] = ()) -> Pair:
+        """A certificate for a server on the loopback; etcd's gateway also presents it as a client.
+
+        `others` are further names under which it is asked for.
+        """
+        names: list[x509.GeneralName] = [x509.DNSName(known) for known in (*_SERVER_NAMES, *others)]
         names += [x509.IPAddress(ipaddress.ip_address(address)) for address in (LOOPBACK, SERVICE_ADDRESS)]
         purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         return self._sign(_name(name), purposes, x509.SubjectAlternativeName(names))

@@ -32,8 +32,11 @@ _CONTROLLERS = (
     "replicaset-controller",
     "statefulset-controller",
     "job-controller",
+    "horizontal-pod-autoscaler-controller",
     "resourceclaim-controller",
 )
+#: As whom the API server asks the API servers behind it.
+FRONT_PROXY = "front-proxy-client"
 _NODE_CONTROLLERS = ("node-lifecycle-controller", "taint-eviction-controller")
 _OPEN_PATHS = "/healthz,/readyz,/livez,/metrics"
 
@@ -150,9 +153,23 @@ class Commands:
             f"--api-audiences={self.ports.url}",
             f"--service-account-key-file={key('sa.pub')}",
             f"--service-account-signing-key-file={key('sa.key')}",
+            *self._aggregation(),
             f"--disable-admission-plugins={','.join(self._without_plugins())}",
             *_flag("feature-gates", self._gates()),
             *_flag("runtime-config", self._runtime_config()),
+        )
+
+    def _aggregation(self) -> tuple[str, ...]:
+        """With which certificate, and in which headers, API servers behind this one are told who asks."""
+        key = self.files.key
+        return (
+            f"--requestheader-client-ca-file={key('front-proxy-ca.crt')}",
+            f"--requestheader-allowed-names={FRONT_PROXY}",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--proxy-client-cert-file={key('front-proxy.crt')}",
+            f"--proxy-client-key-file={key('front-proxy.key')}",
         )
 
     def controller_manager(self) -> list[str]:
