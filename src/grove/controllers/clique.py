@@ -34,7 +34,7 @@ from grove.plan.gang.restart import bound_by_podgroup, kept
 from grove.plan.moves import backend_of, leaves, stranded
 from grove.plan.places import leaving, until_stuck
 from grove.plan.pods import NewPod, desired_pod, mislabelled, outdated, plan_pods
-from grove.plan.startup import CONTAINER, wait_of
+from grove.plan.startup import CONTAINER, Wait, wait_of
 from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome, soonest
 
@@ -178,12 +178,7 @@ class CliqueReconciler:
         )
         changes += [_deletion(pod) for pod in plan.delete]
         wait = wait_of(clique, gang, self.wait_image)
-        for number, new in enumerate(plan.create, start=1):
-            if number % _GIVE_WAY_AFTER == 0:
-                await asyncio.sleep(0)
-            pod = _prepared(backend, desired_pod(clique, new, revision, wait), gang, seen.context)
-            changes.append(Create(kinds.PODS, pod, strict=True))
-        return changes
+        return changes + await _creations(seen, plan.create, gang, backend, wait)
 
     def _taken_names(self, seen: Seen) -> set[str]:
         """Names that pods of somebody else have: labelled like ours, or met when one was to be created."""
@@ -233,6 +228,19 @@ class CliqueReconciler:
         if applied.refusals:
             self.deps.recorder.send(events.pods_failed(clique, failures_text(applied.refusals)))
         return reported.outcome
+
+
+async def _creations(
+    seen: Seen, new: Sequence[NewPod], gang: PodGang, backend: Backend, wait: Wait | None
+) -> list[Create]:
+    """The new pods of a clique as they are created; others get their turn in between."""
+    creations, revision = [], seen.context.revision
+    for number, each in enumerate(new, start=1):
+        if number % _GIVE_WAY_AFTER == 0:
+            await asyncio.sleep(0)
+        pod = _prepared(backend, desired_pod(seen.clique, each, revision, wait), gang, seen.context)
+        creations.append(Create(kinds.PODS, pod, strict=True))
+    return creations
 
 
 def _relabelled(seen: Seen, lost: Sequence[Pod]) -> list[Change]:

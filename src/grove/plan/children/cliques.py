@@ -16,8 +16,9 @@ from grove.plan.children.state import CliqueSetState
 from grove.plan.edits import MINIMUM
 from grove.plan.environment import group_environment, with_environment
 from grove.plan.hashing import template_hash
-from grove.plan.layout import PlannedClique
+from grove.plan.layout import Layout, PlannedClique
 from grove.plan.mirroring import record
+from grove.plan.startup import parent_cliques
 
 
 class Cliques:
@@ -109,7 +110,7 @@ def desired_clique(
     none.
     """
     role, template = clique.role, row.revision.template
-    spec = role.spec
+    spec, layout = role.spec, Layout(cliqueset.name, template)
     annotations = {key: value for key, value in role.annotations.items() if key != labels.TOPOLOGY_NAME}
     return {
         "apiVersion": kinds.CLIQUES.api_version,
@@ -139,6 +140,7 @@ def desired_clique(
             "podSpec": _pod_spec(clique, template),
             "replicas": spec.replicas,
             "minAvailable": minimum,
+            "startsAfter": list(parent_cliques(layout, row.replica, clique)) or None,
             "autoScalingConfig": _autoscaling(clique),
         },
     }
