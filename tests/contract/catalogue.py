@@ -14,6 +14,7 @@ from tests.contract.checks import (
     access,
     admission,
     applying,
+    autoscaling,
     custom,
     deletion,
     gangs,
@@ -31,7 +32,20 @@ Check = Callable[[Contract], Awaitable[Observation]]
 MAIN = "1.36"
 """The minor that is asked unless another is named."""
 MINORS = ("1.35", "1.36", "1.37")
-ROOMS = (writing, patching, custom, deletion, pods, lists, applying, wire, admission, access, gangs)
+ROOMS = (
+    writing,
+    patching,
+    custom,
+    deletion,
+    pods,
+    lists,
+    applying,
+    wire,
+    admission,
+    access,
+    gangs,
+    autoscaling,
+)
 PREFIX = "check_"
 
 

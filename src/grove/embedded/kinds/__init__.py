@@ -7,7 +7,7 @@ are read through `Context`. May import `machinery` and `data`, not `storage`.
 
 from __future__ import annotations
 
-from grove.embedded.kinds import core, devices, pod, scheduling, workloads
+from grove.embedded.kinds import autoscaling, core, devices, pod, scheduling, workloads
 from grove.embedded.kinds.base import Strategy
 from grove.embedded.resource_type import ResourceType
 
@@ -17,6 +17,7 @@ _STRATEGIES: dict[tuple[str, str], Strategy] = {
     **pod.STRATEGIES,
     **core.STRATEGIES,
     **workloads.STRATEGIES,
+    **autoscaling.STRATEGIES,
     **scheduling.STRATEGIES,
     **devices.STRATEGIES,
 }

@@ -52,8 +52,6 @@ class TemplateStrategy(Strategy):
 def _copied(value: object) -> object:
     if isinstance(value, dict):
         return {name: _copied(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_copied(item) for item in value]
     return value
 
 
@@ -119,53 +117,6 @@ class CronJobStrategy(Strategy):
         return [] if obj["spec"].get("schedule") else [required("spec.schedule")]
 
 
-_CPU = {
-    "type": "Resource",
-    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
-}
-_ALL_AT_ONCE = {"type": "Percent", "value": 100, "periodSeconds": 15}
-_BEHAVIOR: dict[str, Manifest] = {
-    "scaleUp": {
-        "stabilizationWindowSeconds": 0,
-        "selectPolicy": "Max",
-        "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, _ALL_AT_ONCE],
-    },
-    "scaleDown": {"selectPolicy": "Max", "policies": [_ALL_AT_ONCE]},
-}
-
-
-class AutoscalerStrategy(Strategy):
-    """Bounds, metrics and, where any of it is given, behaviour are filled in; nothing is ever scaled here."""
-
-    def default(self, obj: Manifest, ctx: Context) -> None:
-        super().default(obj, ctx)
-        spec = obj.setdefault("spec", {})
-        fill(spec, minReplicas=1)
-        if not spec.get("metrics"):
-            spec["metrics"] = [_copied(_CPU)]
-        if spec.get("behavior") is not None:
-            for direction, rules in _BEHAVIOR.items():
-                fill(spec["behavior"], **{direction: {}})
-                fill(spec["behavior"][direction], **{name: _copied(value) for name, value in rules.items()})
-
-    def validate_create(self, obj: Manifest, ctx: Context) -> list[Cause]:
-        spec = obj["spec"]
-        causes = []
-        if spec["minReplicas"] < 1:
-            why = "must be greater than or equal to 1"
-            causes.append(invalid("spec.minReplicas", spec["minReplicas"], why))
-        if spec.get("maxReplicas", 0) < 1:
-            causes.append(invalid("spec.maxReplicas", spec.get("maxReplicas", 0), "must be greater than 0"))
-        elif spec["maxReplicas"] < spec["minReplicas"]:
-            why = "must be greater than or equal to `minReplicas`"
-            causes.append(invalid("spec.maxReplicas", spec["maxReplicas"], why))
-        target = spec.get("scaleTargetRef") or {}
-        return causes + [required(f"spec.scaleTargetRef.{n}") for n in ("kind", "name") if not target.get(n)]
-
-    def validate_update(self, new: Manifest, old: Manifest, ctx: Context) -> list[Cause]:
-        return self.validate_create(new, ctx)
-
-
 _ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
 _ROLLING_DAEMONS = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
 STRATEGIES: dict[tuple[str, str], Strategy] = {
@@ -190,5 +141,4 @@ STRATEGIES: dict[tuple[str, str], Strategy] = {
         manualSelector=False,
     ),
     ("batch", "CronJob"): CronJobStrategy(),
-    ("autoscaling", "HorizontalPodAutoscaler"): AutoscalerStrategy(),
 }

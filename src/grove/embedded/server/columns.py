@@ -310,6 +310,35 @@ def _hpa_reference(obj: Manifest, _: datetime) -> str:
     return f"{target.get('kind', '')}/{target.get('name', '')}"
 
 
+def _hpa_minimum(obj: Manifest, _: datetime) -> str:
+    return str(obj["spec"].get("minReplicas", "<unset>"))
+
+
+def _hpa_targets(obj: Manifest, _: datetime) -> str:
+    """What each metric is at and should be at; nothing is measured here, but a client may say otherwise."""
+    metrics = obj["spec"].get("metrics") or []
+    current = (obj.get("status") or {}).get("currentMetrics") or []
+    shown = [
+        _hpa_target(metric, current[index] if index < len(current) else {})
+        for index, metric in enumerate(metrics)
+    ]
+    more = f" + {len(shown) - 2} more..." if len(shown) > 2 else ""
+    return ", ".join(shown[:2]) + more or "<none>"
+
+
+def _hpa_target(metric: Manifest, current: Manifest) -> str:
+    kind = metric["type"]
+    field = kind[0].lower() + kind[1:]
+    source, target = metric[field], metric[field]["target"]
+    now = (current.get(field) or {}).get("current") or {}
+    name = f"{source['name']}: " if kind in ("Resource", "ContainerResource") else ""
+    for value, mark in (("averageValue", "" if name or kind == "Pods" else " (avg)"), ("value", "")):
+        if target.get(value) is not None:
+            return f"{name}{now.get(value, '<unknown>')}/{target[value]}{mark}"
+    used = now.get("averageUtilization")
+    return f"{name}{'<unknown>' if used is None else f'{used}%'}/{target.get('averageUtilization')}%"
+
+
 def _budget(field: str) -> Cell:
     return _at("spec", field, empty="N/A")
 
@@ -425,7 +454,8 @@ BUILTIN: dict[tuple[str, str], Sequence[Column]] = {
     ("autoscaling", "HorizontalPodAutoscaler"): (
         NAME,
         Column("Reference", _hpa_reference),
-        _integer("MinPods", "spec", "minReplicas"),
+        Column("Targets", _hpa_targets),
+        Column("MinPods", _hpa_minimum),
         _integer("MaxPods", "spec", "maxReplicas"),
         _integer("Replicas", "status", "currentReplicas"),
         AGE,
