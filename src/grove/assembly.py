@@ -18,6 +18,7 @@ from grove.controllers.apply import Applier, WriteBarrier
 from grove.controllers.clique import CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
 from grove.controllers.dependencies import Dependencies
+from grove.controllers.devices import PODS_BY_CLAIM, Devices, claims_used
 from grove.controllers.gang import GangReconciler
 from grove.controllers.members import (
     CLIQUES_BY_OWNER,
@@ -131,6 +132,9 @@ async def assemble(
     preemptions = Preemptions(clock)
     cache = _cache(client, clock, rng, traffic, preemptions, only)
     vanished = Vanished(client, cache)
+    devices = Devices(client, cache, clock, random.Random(rng.getrandbits(64)))
+    if not only:
+        cache.listen(kinds.CLIQUESETS, devices.saw)
     pods = cache.informer(kinds.PODS)
     if pods is not None:
         pods.subscribe(vanished.saw)
@@ -141,6 +145,9 @@ async def assemble(
     scheduling = _scheduling(client, cache, configuration, metrics, observation, remarks, only)
     await _require_crds(client)
     await scheduling.discover()
+    if not only:
+        _watch_optional(cache, scheduling)
+        scheduling.changed.append(partial(_watch_optional, cache, scheduling))
     recorder = Recorder(client, clock, labels.MANAGER, instance=identity.name, metrics=metrics)
     applier = Applier(client, load)
     deps = Dependencies(
@@ -153,13 +160,14 @@ async def assemble(
         Milestones(metrics, cache),
         preemptions,
         vanished,
+        devices,
         clock,
     )
     standalone = StandalonePods(client, cache)
     contests, trials = Contests(client, clock), Trials(client, clock, applier.slots)
     controllers = _controllers(deps, standalone, contests, trials, configuration, metrics, rng, only)
     _forget_the_gone(deps, standalone)
-    wakeups.connect(cache, scheduling, dict(controllers), applier.own_writes)
+    wakeups.connect(cache, scheduling, devices, dict(controllers), applier.own_writes)
     probes = configuration.server.health_probes
     manager = Manager(
         cache,
@@ -173,6 +181,7 @@ async def assemble(
     manager.add_service("discovery", scheduling.run)
     manager.add_service("observation", observation.run)
     manager.add_service("remarks", remarks.run)
+    manager.add_service("claim templates", devices.run)
     manager.add_service("own events", own_events.run)
     definitions = Definitions(client, clock, random.Random(rng.getrandbits(64)), changed=scheduling.stir)
     manager.add_service("definitions", definitions.run)
@@ -204,6 +213,8 @@ def _cache(
     cache = Cache(client, clock, rng=rng)
     cache.add(kinds.CLIQUESETS, PodCliqueSet)
     for kind in registry.KINDS:
+        if kind.resource in registry.OPTIONAL:
+            continue
         if only and kind.resource not in registry.MEMBERSHIP:
             # Whoever makes no children of sets need not be allowed to read all of their kinds.
             continue
@@ -214,12 +225,29 @@ def _cache(
         Pod,
         # Also pods that Grove did not create: those of standalone gangs.
         labels=labels.POD_GANG,
-        indexes={PODS_BY_OWNER: owner_uids, PODS_BY_GANG: gang_of, PODS_BY_CLIQUE: clique_of, BY_SET: set_of},
+        indexes={
+            PODS_BY_OWNER: owner_uids,
+            PODS_BY_GANG: gang_of,
+            PODS_BY_CLIQUE: clique_of,
+            BY_SET: set_of,
+            PODS_BY_CLAIM: claims_used,
+        },
     )
     pods.subscribe(traffic.saw)
     pods.subscribe(preemptions.saw)
     cache.add(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding)
     return cache
+
+
+def _watch_optional(cache: Cache, scheduling: Scheduling) -> None:
+    """Read those kinds of children that not every cluster serves, where they are served now."""
+    for kind in registry.KINDS:
+        if kind.resource not in registry.OPTIONAL:
+            continue
+        if scheduling.cluster.serves(kind.resource):
+            cache.add(kind.resource, kind.view, labels=kind.selector, indexes={BY_SET: set_of})
+        elif cache.informer(kind.resource) is not None:
+            cache.remove(kind.resource)
 
 
 def _scheduling(

@@ -8,7 +8,8 @@
     │   └── KubeconfigError        no usable kubeconfig; names the file and the field
     ├── BackendFailed              a defect of a scheduler backend; the gang stays, says so and is tried again
     ├── Waiting                    not an error of ours: something must appear first (precondition missing)
-    │   └── NotEnabled             the gang's backend is not enabled in this operator
+    │   ├── NotEnabled             the gang's backend is not enabled in this operator
+    │   └── ClaimTemplateNotFound  a set shares devices by a ResourceClaimTemplate that does not exist
     ├── OwnershipConflict          another controller insists on a field of an object that we apply
     ├── PodLimitReached            a clique was scaled beyond the number of pods that one set may have
     ├── BeingDeleted               a gang is being deleted and somebody's finalizer keeps it
@@ -93,6 +94,12 @@ class NotEnabled(Waiting):
     """The gang's backend is not enabled; enabling it wakes the gang."""
 
     code = "ERR_BACKEND_NOT_ENABLED"
+
+
+class ClaimTemplateNotFound(Waiting):
+    """A set shares devices by a ResourceClaimTemplate that does not exist; its appearance wakes the set."""
+
+    code = "ERR_CLAIM_TEMPLATE_NOT_FOUND"
 
 
 class OwnershipConflict(GroveError):

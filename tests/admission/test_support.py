@@ -3,8 +3,10 @@
 import pytest
 
 from grove.admission.support import annotation_errors, notices, unsupported
-from grove.api import labels
+from grove.api import kinds, labels
 from grove.api.cliqueset import PodCliqueSet
+from grove.backends.base import Cluster
+from grove.backends.sample import serving
 from grove.meta import Manifest
 from grove.testing import make
 
@@ -13,10 +15,6 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
         {"cliqueStartupType": "CliqueStartupTypeInOrder"},
         "spec.template.cliqueStartupType",
     ),
-    "shared devices": (
-        {"resourceSharing": [{"name": "gpus", "scope": "AllReplicas"}]},
-        "spec.template.resourceSharing",
-    ),
 }
 
 
@@ -24,6 +22,21 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
 def test_a_set_is_refused_whole_for(template: Manifest, field: str) -> None:
     cliqueset = make.cliqueset("t", {"a": 1, "b": 1}, template=template)
     assert [error.field for error in unsupported(cliqueset)] == [field]
+
+
+SHARING = [{"name": "gpus", "scope": "AllReplicas"}]
+
+
+@pytest.mark.parametrize("level", ["set", "role"])
+def test_shared_devices_are_refused_with_the_field_where_the_cluster_serves_no_claims(level: str) -> None:
+    role = {**make.template("a"), **({"resourceSharing": SHARING} if level == "role" else {})}
+    template = {"resourceSharing": SHARING} if level == "set" else {}
+    cliqueset = make.cliqueset("t", [role], template=template)
+    field = {"set": "spec.template", "role": "spec.template.cliques[0]"}[level]
+    (error,) = unsupported(cliqueset, Cluster())
+    assert error.field == f"{field}.resourceSharing"
+    assert "does not serve resourceclaims.resource.k8s.io in version v1" in error.message
+    assert unsupported(cliqueset, serving(kinds.RESOURCE_CLAIMS)) == []
 
 
 def annotated(on: str, **annotations: str) -> Manifest:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tests.scenarios.disturbing import SHUTDOWN
+from tests.scenarios.stories import sharing_devices
 
 from grove.api.labels import SCHEDULER_BACKEND
 from grove.meta import Manifest
@@ -29,7 +30,12 @@ def group() -> Manifest:
     }
 
 
-SHAPES: Final[Mapping[str, Callable[[], Manifest]]] = {"alone": alone, "pair": pair, "group": group}
+SHAPES: Final[Mapping[str, Callable[[], Manifest]]] = {
+    "alone": alone,
+    "pair": pair,
+    "group": group,
+    "sharing": group,
+}
 
 
 def train(backend: str, shape: str, replicas: int, stop: int = 0) -> Manifest:
@@ -39,4 +45,4 @@ def train(backend: str, shape: str, replicas: int, stop: int = 0) -> Manifest:
     )
     for role in made["spec"]["template"]["cliques"]:
         role["annotations"] = {SHUTDOWN: f"{stop}s"}
-    return made
+    return sharing_devices(made) if shape == "sharing" else made

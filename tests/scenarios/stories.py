@@ -56,6 +56,23 @@ class Stage:
         return make.cliqueset_manifest(name, annotations=marks, **fields)  # type: ignore[arg-type]
 
 
+def device(name: str) -> Manifest:
+    """What a claim for one device of a class asks for."""
+    return {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": f"{name}.example.com"}}]}}
+
+
+def sharing_devices(cliqueset: Manifest) -> Manifest:
+    """The set with claims of every scope, shared by all of its pods, of its groups and of its last role."""
+    template = cliqueset["spec"]["template"]
+    shared = [{"name": "t", "scope": "AllReplicas"}, {"name": "u", "scope": "PerReplica"}]
+    template["resourceClaimTemplates"] = [
+        {"name": each["name"], "templateSpec": {"spec": device(each["name"])}} for each in shared
+    ]
+    for each in (template, template["cliques"][-1], *template.get("podCliqueScalingGroups", ())):
+        each["resourceSharing"] = shared
+    return cliqueset
+
+
 YUNIKORN: Final = """
 apiVersion: operator.config.grove.io/v1alpha1
 kind: OperatorConfiguration

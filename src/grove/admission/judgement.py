@@ -24,7 +24,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.config import Limits
 from grove.api.decode import decode
 from grove.api.topology import ClusterTopologyBinding
-from grove.backends.base import Backend, Context
+from grove.backends.base import Backend, Cluster, Context
 from grove.backends.registry import Selection
 from grove.errors import BackendFailed, FieldError
 from grove.meta import Condition
@@ -48,6 +48,8 @@ class Here:
     topology_aware: bool = True
     #: How many pods one set may have.
     pods_per_set: int = Limits().pods_per_set
+    #: What the cluster serves; None where that does not matter.
+    cluster: Cluster | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ def judge(understood: Understood, here: Here) -> Judgement:
     found = [
         (conditions.INVALID, [*understood.errors, *validate_nesting(cliqueset, binding)]),
         (conditions.LIMIT_EXCEEDED, list(validate_limits(cliqueset, pods_per_set=here.pods_per_set))),
-        (conditions.UNSUPPORTED, unsupported(cliqueset)),
+        (conditions.UNSUPPORTED, unsupported(cliqueset, here.cluster)),
         (conditions.TOPOLOGY_LEVELS_UNAVAILABLE, unmet_requirements(cliqueset, levels)),
     ]
     backend = None

@@ -7,6 +7,7 @@ from grove.api.cliqueset import (
     ALL_REPLICAS,
     PER_REPLICA,
     PodCliqueSet,
+    PodCliqueSetTemplate,
     ResourceClaimTemplate,
     ResourceSharing,
 )
@@ -29,6 +30,18 @@ def validate_sharing(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
         yield from _filters(field, group.resource_sharing, set(group.clique_names), None)
     for index, clique in enumerate(template.cliques):
         yield from _shared(f"{CLIQUES}[{index}].resourceSharing", clique.resource_sharing, internal)
+
+
+def shared_fields(template: PodCliqueSetTemplate) -> Iterator[str]:
+    """The fields in which a set shares devices."""
+    if template.resource_sharing:
+        yield f"{TEMPLATE}.resourceSharing"
+    for index, group in enumerate(template.pod_clique_scaling_groups):
+        if group.resource_sharing:
+            yield f"{GROUPS}[{index}].resourceSharing"
+    for index, clique in enumerate(template.cliques):
+        if clique.resource_sharing:
+            yield f"{CLIQUES}[{index}].resourceSharing"
 
 
 def _templates(templates: Sequence[ResourceClaimTemplate]) -> Iterator[FieldError]:

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from grove.admission.naming import is_dns_label
-from grove.api import labels, names
+from grove.admission.sharing import shared_fields
+from grove.api import kinds, labels, names
 from grove.api.cliqueset import ANY_ORDER, PodCliqueSet
+from grove.backends.base import Cluster
 from grove.errors import FieldError
 
 #: The value of the NVLink annotation by which a role opts out.
@@ -17,8 +19,8 @@ _NO_GROUP: Final = "none"
 _EFFECTIVE: Final = frozenset({labels.SCHEDULER_BACKEND, labels.TOPOLOGY_NAME, labels.RECONCILE_TRIGGER})
 
 
-def unsupported(cliqueset: PodCliqueSet) -> list[FieldError]:
-    """The fields of a set whose meaning this release could not honour."""
+def unsupported(cliqueset: PodCliqueSet, cluster: Cluster | None = None) -> list[FieldError]:
+    """The fields of a set whose meaning this release could not honour, or not in this cluster."""
     template = cliqueset.template
     errors = []
     if template.clique_startup_type != ANY_ORDER and len(template.cliques) > 1:
@@ -29,12 +31,15 @@ def unsupported(cliqueset: PodCliqueSet) -> list[FieldError]:
                 f"use {ANY_ORDER!r}",
             )
         )
-    if template.resource_sharing or any(clique.resource_sharing for clique in template.cliques):
-        errors.append(
+    if cluster is not None and not cluster.serves(kinds.RESOURCE_CLAIMS):
+        errors += [
             FieldError(
-                "spec.template.resourceSharing", "shared device claims are not supported by this release"
+                field,
+                f"the cluster does not serve {kinds.RESOURCE_CLAIMS} in version v1, so that pods "
+                "cannot share devices; it needs Kubernetes 1.34 or newer",
             )
-        )
+            for field in shared_fields(template)
+        ]
     return errors
 
 

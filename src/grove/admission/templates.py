@@ -23,6 +23,7 @@ from grove.plan.children import CliqueSetState
 from grove.plan.children.cliques import Cliques
 from grove.plan.children.gangs import Gangs
 from grove.plan.pods import NewPod, desired_pod
+from grove.plan.sharing import claims_of
 
 _ENVIRONMENT: Final = re.compile(r"spec\.(containers|initContainers)\[(\d+)\]\.env\[(\d+)\](.*)")
 _UNKNOWN: Final = re.compile(r'(unknown|duplicate) field "([^"]+)"')
@@ -101,7 +102,8 @@ def trial_of(
     gang = decode(without_absent(Gangs(seen).row(base).manifest()), PodGang)
     # No other object has the set's UID in its name: the trial never meets a pod that exists.
     new = NewPod(0, f"{clique.name}-{cliqueset.uid[:8] or 'trial'}")
-    pod = desired_pod(clique, new, next_revision(gang))
+    claims = claims_of(cliqueset, clique, [new.index])[new.index]
+    pod = desired_pod(clique, new, next_revision(gang), claims=claims)
     del pod["metadata"]["ownerReferences"]
     return Trial(cliqueset, index, backend.prepare_pod(pod, gang, context))
 

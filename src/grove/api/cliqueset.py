@@ -10,6 +10,7 @@ from grove.api.schema import (
     MAX_CLIQUES,
     MAX_GROUPS,
     MAX_REPLICAS,
+    MAX_SHARED,
     VERBATIM,
     Int32,
     Int64,
@@ -37,17 +38,25 @@ Label = Annotated[str, says(min_length=1, max_length=63, pattern=DNS_LABEL)]
 class ResourceSharingFilter(View):
     """Which children of the level share the claim; without names, all of them."""
 
-    child_clique_names: Annotated[tuple[str, ...], says("Cliques that share it.")] = ()
-    child_scaling_group_names: Annotated[tuple[str, ...], says("Scaling groups that share it.")] = ()
+    child_clique_names: Annotated[
+        tuple[Annotated[str, says(max_length=63)], ...], says("Cliques that share it.", max_items=MAX_CLIQUES)
+    ] = ()
+    child_scaling_group_names: Annotated[
+        tuple[Annotated[str, says(max_length=63)], ...],
+        says("Scaling groups that share it.", max_items=MAX_GROUPS),
+    ] = ()
 
 
 class ResourceSharing(View):
     """A device claim that several pods share."""
 
     name: Annotated[
-        str, says("A resource claim template of the set, or one in the cluster.", required=True)
+        str,
+        says("A resource claim template of the set, or one in the cluster.", required=True, max_length=253),
     ] = ""
-    namespace: Annotated[str, says("Namespace of a template in the cluster; the set's when omitted.")] = ""
+    namespace: Annotated[
+        str, says("Namespace of a template in the cluster; the set's when omitted.", max_length=63)
+    ] = ""
     scope: Annotated[
         str,
         says("One claim for all replicas or one for each.", required=True, enum=[ALL_REPLICAS, PER_REPLICA]),
@@ -58,7 +67,9 @@ class ResourceSharing(View):
 class ResourceClaimTemplate(View):
     """A device claim that the set's pods can share."""
 
-    name: Annotated[str, says("Name by which resourceSharing refers to it.", required=True)] = ""
+    name: Annotated[
+        str, says("Name by which resourceSharing refers to it.", required=True, max_length=253)
+    ] = ""
     template_spec: Annotated[
         Manifest,
         says(
@@ -89,7 +100,8 @@ class PodCliqueTemplate(View):
     )
     topology_constraint: Annotated[TopologyConstraint | None, says("Packing of this role.")] = None
     resource_sharing: Annotated[
-        tuple[ResourceSharing, ...], says("Device claims that its pods share.", omit=("filter",))
+        tuple[ResourceSharing, ...],
+        says("Device claims that its pods share.", omit=("filter",), max_items=MAX_SHARED),
     ] = ()
     spec: Annotated[
         PodCliqueSpec,
@@ -123,7 +135,11 @@ class ScalingGroupConfig(View):
     scale_config: Annotated[AutoScalingConfig | None, says("Scale the group by load.")] = None
     resource_sharing: Annotated[
         tuple[ResourceSharing, ...],
-        says("Device claims that its pods share.", omit=("filter.childScalingGroupNames",)),
+        says(
+            "Device claims that its pods share.",
+            omit=("filter.childScalingGroupNames",),
+            max_items=MAX_SHARED,
+        ),
     ] = ()
     topology_constraint: Annotated[TopologyConstraint | None, says("Packing of one copy of the group.")] = (
         None
@@ -170,10 +186,11 @@ class PodCliqueSetTemplate(View):
         says("How long a replica may be below its minimum, such as 4h0m0s (the default)."),
     ] = None
     resource_claim_templates: Annotated[
-        tuple[ResourceClaimTemplate, ...], says("Device claims to share.")
+        tuple[ResourceClaimTemplate, ...], says("Device claims to share.", max_items=MAX_SHARED)
     ] = ()
     resource_sharing: Annotated[
-        tuple[ResourceSharing, ...], says("Device claims that the pods of a replica or of the set share.")
+        tuple[ResourceSharing, ...],
+        says("Device claims that the pods of a replica or of the set share.", max_items=MAX_SHARED),
     ] = ()
     pod_clique_scaling_groups: Annotated[
         tuple[ScalingGroupConfig, ...],

@@ -55,6 +55,7 @@ NO_OWNER: Final = "NoOwner"
 STUCK_TERMINATING: Final = "StuckTerminating"
 NAME_TAKEN: Final = "NameTaken"
 BEING_DELETED: Final = "BeingDeleted"
+CLAIM_TEMPLATE_NOT_FOUND: Final = "ResourceClaimTemplateNotFound"
 SCALED_BELOW_MINIMUM: Final = "ScaledBelowMinimum"
 ALL_PODS_READY: Final = "AllPodsReady"
 PODS_NOT_READY: Final = "PodsNotReady"
@@ -224,7 +225,7 @@ TABLE: Final[tuple[Entry, ...]] = (
         "PodCliqueSet",
         DEGRADED,
         "A child of the set cannot be written or kept up to date; the message says which and why.",
-        (NAME_TAKEN, SYNC_FAILED),
+        (NAME_TAKEN, SYNC_FAILED, CLAIM_TEMPLATE_NOT_FOUND),
     ),
     Entry(
         "PodCliqueSet",

@@ -42,6 +42,7 @@ COMPONENT_GANG: Final = "podgang"
 COMPONENT_AUTOSCALER: Final = "pcs-hpa"
 COMPONENT_POD_ROLE: Final = "pod-role"
 COMPONENT_POD_ROLE_BINDING: Final = "pod-role-binding"
+COMPONENT_CLAIM: Final = "resource-claim"
 
 # Annotations --------------------------------------------------------------------------------------
 RECONCILE_TRIGGER: Final = "grove.io/reconcile-trigger"

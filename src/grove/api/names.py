@@ -64,6 +64,24 @@ def service_domain(cliqueset: str, replica: int, namespace: str) -> str:
     return f"{service(cliqueset, replica)}.{namespace}.svc.cluster.local"
 
 
+def shared_claim(owner: str, template: str) -> str:
+    """`<owner>-all-T`, the claim that everything of a set, a scaling group or a clique shares."""
+    return f"{owner}-all-{template}"
+
+
+def replica_claim(owner: str, index: int, template: str) -> str:
+    """`<owner>-n-T`, the claim of one replica of a set or scaling group, or of one pod of a clique."""
+    return f"{owner}-{index}-{template}"
+
+
+def claim_reference(claim: str) -> str:
+    """What a pod calls a claim: its own name, where that can be a DNS label."""
+    flat = claim.replace(".", "-")
+    if flat == claim and len(claim) <= LABEL_LIMIT:
+        return claim
+    return f"{flat[: LABEL_LIMIT - 11].rstrip('-')}-{_digest(claim)}"
+
+
 def hostname(clique: str, index: int | str) -> str:
     """`P-i-C-k`: a pod's stable identity, kept by its replacement."""
     return f"{clique}-{index}"
@@ -124,5 +142,8 @@ def shortened(name: str, limit: int = LABEL_LIMIT) -> str:
     """The name itself if it fits, else its head and a digest that keeps it unique."""
     if len(name) <= limit:
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:10]
-    return f"{name[: limit - 11].rstrip('-.')}-{digest}"
+    return f"{name[: limit - 11].rstrip('-.')}-{_digest(name)}"
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:10]

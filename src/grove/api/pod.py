@@ -9,12 +9,20 @@ class SchedulingGate(View):
     name: str
 
 
+class PodResourceClaim(View):
+    """A claim that a pod uses: one that exists, or one that is made for it from a template."""
+
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
 class PodSpec(View):
     node_name: str = ""
     hostname: str = ""
     scheduler_name: str = ""
     priority: int | None = None
     scheduling_gates: tuple[SchedulingGate, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
 
 
 class Terminated(View):

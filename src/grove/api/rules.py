@@ -107,6 +107,9 @@ _CLIQUESET: Final = (
 
 _TEMPLATE: Final = (
     _kept("cliqueStartupType", "'CliqueStartupTypeAnyOrder'"),
+    _kept("resourceSharing", "[]"),
+    # What the templates say is kept as it is written, so that no rule can see it; the operator compares it.
+    _kept("resourceClaimTemplates", "[]"),
     Rule(
         "self.cliqueStartupType == 'CliqueStartupTypeAnyOrder' || "
         "self.cliques.map(c, c.name) == oldSelf.cliques.map(c, c.name)",
@@ -203,6 +206,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
         _kept("spec.roleName", "''"),
         _kept("spec.startsAfter", "[]"),
         _kept("spec.podSpec.schedulerName", "''"),
+        _kept("resourceSharing", "[]"),
     ),
     "ScalingGroupConfig": (
         Rule(
@@ -213,6 +217,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
         *_autoscaled("self", "scaleConfig", ""),
         Rule("self.cliqueNames == oldSelf.cliqueNames", _IMMUTABLE, field=".cliqueNames", reason=_FORBIDDEN),
         _kept_once_set("minAvailable"),
+        _kept("resourceSharing", "[]"),
     ),
     "ScalingGroupConfig.cliqueNames": (
         Rule("size(self) > 0", "a scaling group needs at least one clique", reason=_REQUIRED),

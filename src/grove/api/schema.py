@@ -19,6 +19,7 @@ Time = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
 #: Lists that a rule walks are bounded, so that the API server can bound the rule's cost.
 MAX_CLIQUES: Final = 64
 MAX_GROUPS: Final = 32
+MAX_SHARED: Final = 32
 #: Beyond what any cluster can run; a number above it is a mistake, and is refused before it is stored.
 MAX_REPLICAS: Final = 100_000
 DNS_LABEL: Final = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"

@@ -193,11 +193,9 @@ async def operator_for(
     operator = await assemble(
         reached.client, configuration, identity=identity, health=health, only=only, host=host
     )
-    scheduling = operator.scheduling
 
     def needs(of: OperatorConfiguration) -> list[Need]:
-        seen, events = observed(scheduling), bool(scheduling.event_sources())
-        return needed(of, written(scheduling), namespace=where, observed=seen, reads_events=events, only=only)
+        return needs_of(operator, of, namespace=where, only=only)
 
     permissions = Permissions(reached.client, needs(configuration))
     await permissions.ask()
@@ -210,6 +208,22 @@ async def operator_for(
 
         follow(path, operator, configuration, about=_own_pod(identity), applied=ask_again)
     return operator
+
+
+def needs_of(
+    operator: Operator, configuration: OperatorConfiguration, *, namespace: str, only: str = ""
+) -> list[Need]:
+    """What an operator must be allowed to do in its cluster."""
+    scheduling = operator.scheduling
+    return needed(
+        configuration,
+        written(scheduling),
+        namespace=namespace,
+        observed=observed(scheduling),
+        reads_events=bool(scheduling.event_sources()),
+        serves=lambda each: operator.cache.informer(each) is not None,
+        only=only,
+    )
 
 
 def follow(

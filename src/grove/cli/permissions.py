@@ -5,7 +5,7 @@ server does not answer such questions, nothing counts as missing.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from grove.api import kinds
@@ -62,11 +62,13 @@ def needed(
     namespace: str,
     observed: Iterable[Resource] = (),
     reads_events: bool = False,
+    serves: Callable[[Resource], bool] = lambda resource: True,
     only: str = "",
 ) -> list[Need]:
     """Everything that an operator so configured does in a cluster; of `observed` it only reads.
 
-    `reads_events` says that a backend's scheduler tells its verdicts by events.
+    `reads_events` says that a backend's scheduler tells its verdicts by events, `serves` which kinds of
+    children the cluster has.
 
     With `only` it is the process of that backend, which makes no sets, cliques, pods or services.
     """
@@ -76,22 +78,34 @@ def needed(
     verbs: list[tuple[Resource, Sequence[str]]] = [
         (kinds.CLIQUESETS, (*_READ, "get", "patch")),
         (kinds.TOPOLOGY_BINDINGS, _READ),
-        *((kind.resource, _OWN) for kind in registry.KINDS),
+        *((each, _OWN) for each in _children(serves)),
         (kinds.PODS, _OWN),
         (EVENTS, ("create", "patch")),
     ]
+    if serves(kinds.RESOURCE_CLAIMS):
+        verbs.append((kinds.RESOURCE_CLAIM_TEMPLATES, _READ))
     written = list(scheduler_objects)
     verbs += [(each, _OWN) for each in written]
     verbs += [(each, _READ) for each in observed if each not in written]
     needs = [Need(verb, each) for each, listed in verbs for verb in listed]
     told = (*_OWNERS, kinds.TOPOLOGY_BINDINGS)
     needs += [Need("patch", each, "status") for each in told]
-    # Some clusters (OpenShift does) let only those name an owner who may also hold back its deletion.
+    needs += _owner_needs(written)
+    return [*needs, *_lease_needs(configuration, namespace), *_event_needs(reads_events)]
+
+
+def _children(serves: Callable[[Resource], bool]) -> list[Resource]:
+    """The kinds of children that sets have in a cluster."""
+    found = [kind.resource for kind in registry.KINDS]
+    return [each for each in found if each not in registry.OPTIONAL or serves(each)]
+
+
+def _owner_needs(written: Sequence[Resource]) -> list[Need]:
+    """Some clusters (OpenShift does) let only those name an owner who may also hold back its deletion."""
     owners = list(_OWNERS)
     if not all(each.namespaced for each in written):
         owners.append(kinds.TOPOLOGY_BINDINGS)
-    needs += [Need("update", each, "finalizers") for each in owners]
-    return [*needs, *_lease_needs(configuration, namespace), *_event_needs(reads_events)]
+    return [Need("update", each, "finalizers") for each in owners]
 
 
 def _needed_by_backend(

@@ -37,6 +37,7 @@ from grove.plan.edits import decided_minima
 from grove.plan.gang.references import references, referencing_podgroups
 from grove.plan.hashing import generation_hash
 from grove.plan.pods import desired_pod, plan_pods
+from grove.plan.sharing import claims_of
 from grove.plan.startup import image_with_tag, wait_of
 
 V = TypeVar("V", bound=Object)
@@ -248,8 +249,12 @@ def _pods(
         clique = _view(child, PodClique)
         gang = gangs[clique.labels[labels.POD_GANG]]
         revision, wait = next_revision(gang), wait_of(clique, gang, image_with_tag("", __version__))
-        for new in plan_pods(clique, (), gang=gang, revision=revision).create:
-            pod = backend.prepare_pod(desired_pod(clique, new, revision, wait), gang, context)
+        planned = plan_pods(clique, (), gang=gang, revision=revision).create
+        assert context.cliqueset is not None
+        claims = claims_of(context.cliqueset, clique, [new.index for new in planned])
+        for new in planned:
+            made = desired_pod(clique, new, revision, wait, claims=claims[new.index])
+            pod = backend.prepare_pod(made, gang, context)
             found.setdefault(gang.name, []).append(_named(pod))
     return found
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from grove.api import conditions, kinds, labels, names
@@ -25,7 +25,7 @@ from grove.controllers.dependencies import Dependencies
 from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_OWNER, of_one_set, pods_of, predecessors_of
 from grove.controllers.memory.pod_limit import PodLimit
 from grove.controllers.pacing import POD_LIMIT_SECONDS
-from grove.errors import BackendFailed, GroveError
+from grove.errors import BackendFailed, ClaimTemplateNotFound, GroveError
 from grove.meta import Key, Manifest, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.clique_status import desired_clique_status
@@ -34,6 +34,7 @@ from grove.plan.gang.restart import bound_by_podgroup, kept
 from grove.plan.moves import backend_of, leaves, stranded
 from grove.plan.places import leaving, until_stuck
 from grove.plan.pods import NewPod, desired_pod, mislabelled, outdated, plan_pods
+from grove.plan.sharing import claims_of, missing_templates
 from grove.plan.startup import CONTAINER, Wait, wait_of
 from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome, soonest
@@ -125,6 +126,7 @@ class CliqueReconciler:
         if clique is None or labels.PART_OF not in clique.labels:
             self.deps.reporter.forget(kinds.CLIQUES, key)
             self.deps.liveness.forget(kinds.CLIQUES, key)
+            self.deps.devices.await_claims(key, ())
             self.limit.forget(key)
             self._met.pop(key, None)
             return None
@@ -177,8 +179,19 @@ class CliqueReconciler:
             most=MOST_AT_ONCE,
         )
         changes += [_deletion(pod) for pod in plan.delete]
-        wait = wait_of(clique, gang, self.wait_image)
-        return changes + await _creations(seen, plan.create, gang, backend, wait)
+        wait, claims = wait_of(clique, gang, self.wait_image), self.claims(seen, plan.create)
+        return changes + await _creations(seen, plan.create, gang, backend, wait, claims)
+
+    def claims(self, seen: Seen, new: Sequence[NewPod]) -> dict[int, list[str]]:
+        """By index, the device claims of the pods that can be created; the other pods wait for theirs."""
+        clique, cliqueset, devices = seen.clique, seen.cliqueset, self.deps.devices
+        if cliqueset is None:
+            return {each.index: [] for each in new}
+        used = claims_of(cliqueset, clique, [each.index for each in new])
+        lacking = {index: devices.lacking(clique, cliqueset, claims) for index, claims in used.items()}
+        # Known in the same moment in which they are found missing: none can appear unnoticed in between.
+        devices.await_claims(clique.key, {claim for each in lacking.values() for claim in each})
+        return {index: claims for index, claims in used.items() if not lacking[index]}
 
     def _taken_names(self, seen: Seen) -> set[str]:
         """Names that pods of somebody else have: labelled like ours, or met when one was to be created."""
@@ -217,7 +230,8 @@ class CliqueReconciler:
         if (shortage := self.limit.shortage(clique.key)) is not None:
             applied = replace(applied, failures=[*applied.failures, (Create(kinds.PODS, {}), shortage)])
         status = desired_clique_status(clique, seen.pods, now=now)
-        status["lastErrors"] = _last_errors(clique, applied, timestamp(now)) or None
+        told = [*told_once(applied.refusals), *self._missing_templates(seen)]
+        status["lastErrors"] = _last_errors(clique, told, timestamp(now)) or None
         reported = await self.deps.reporter.report(
             kinds.CLIQUES,
             clique,
@@ -229,17 +243,31 @@ class CliqueReconciler:
             self.deps.recorder.send(events.pods_failed(clique, failures_text(applied.refusals)))
         return reported.outcome
 
+    def _missing_templates(self, seen: Seen) -> list[tuple[GroveError, str]]:
+        """What keeps the claims from being made that pods wait for; the set tells it by an event."""
+        if seen.cliqueset is None or not self.deps.devices.awaits(seen.clique.key):
+            return []
+        missing = missing_templates(self.deps.devices.templates_of(seen.cliqueset))
+        return [(ClaimTemplateNotFound(text), text) for text in missing]
+
 
 async def _creations(
-    seen: Seen, new: Sequence[NewPod], gang: PodGang, backend: Backend, wait: Wait | None
+    seen: Seen,
+    new: Sequence[NewPod],
+    gang: PodGang,
+    backend: Backend,
+    wait: Wait | None,
+    claims: Mapping[int, Sequence[str]],
 ) -> list[Create]:
-    """The new pods of a clique as they are created; others get their turn in between."""
+    """The new pods of a clique that are in `claims`, as they are created; others get their turn meanwhile."""
     creations, revision = [], seen.context.revision
     for number, each in enumerate(new, start=1):
         if number % _GIVE_WAY_AFTER == 0:
             await asyncio.sleep(0)
-        pod = _prepared(backend, desired_pod(seen.clique, each, revision, wait), gang, seen.context)
-        creations.append(Create(kinds.PODS, pod, strict=True))
+        if each.index in claims:
+            made = desired_pod(seen.clique, each, revision, wait, claims=claims[each.index])
+            pod = _prepared(backend, made, gang, seen.context)
+            creations.append(Create(kinds.PODS, pod, strict=True))
     return creations
 
 
@@ -320,11 +348,11 @@ def _release(clique: PodClique) -> list[Change]:
     return [Patch(kinds.CLIQUES, clique.key, patch, resource_version=clique.metadata.resource_version)]
 
 
-def _last_errors(clique: PodClique, applied: Applied, now: str) -> list[Manifest]:
+def _last_errors(clique: PodClique, told: Iterable[tuple[GroveError, str]], now: str) -> list[Manifest]:
     """Failures as clients of the Go operator read them; the time stays while the failure does."""
     known = {(error.code, error.description): error.observed_at for error in clique.status.last_errors}
     errors: dict[tuple[str, str], Manifest] = {}
-    for failure, text in told_once(applied.refusals):
+    for failure, text in told:
         identity = (failure.code, text)
         errors[identity] = {
             "code": identity[0],

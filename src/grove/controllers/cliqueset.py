@@ -40,6 +40,7 @@ from grove.plan.edits import decided_minima, impossible_edits, placed_gangs
 from grove.plan.group_limit import grant_replicas
 from grove.plan.hashing import generation_hash
 from grove.plan.moves import any_leaves, backend_of, moved, placed_by, staying_gangs
+from grove.plan.sharing import missing_templates
 from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome, soonest
 from grove.runtime.yielding import giving_way
@@ -105,6 +106,9 @@ class CliqueSetReconciler:
             After(MOVING_SECONDS, "gates are being opened") if len(changes) < len(batch.changes) else DONE,
             After(contested, "another writer keeps changing a field") if contested is not None else DONE,
             After(FORGET_SECONDS, "a field was contested") if self.contests.notices(key) else DONE,
+            After(AGAIN_SECONDS, "a ResourceClaimTemplate has not been read yet")
+            if self.deps.devices.unread(seen.cliqueset)
+            else DONE,
         )
 
     async def apply(self, key: Key, changes: Sequence[Change]) -> tuple[Applied, float | None]:
@@ -139,7 +143,7 @@ class CliqueSetReconciler:
             self.deps.liveness.forget(kinds.CLIQUESETS, key)
             return None
         owned, name, template = str(key), topology_name(cliqueset), cliqueset.template
-        found = {kind.resource: cache.store(kind.view).index(BY_SET, owned) for kind in registry.KINDS}
+        found = {kind.resource: cache.store(kind.view).index(BY_SET, owned) for kind in self._kinds()}
         children, taken = sort_children(cliqueset, found)
         seen = CliqueSetState(
             cliqueset,
@@ -147,6 +151,8 @@ class CliqueSetReconciler:
             cache.store(ClusterTopologyBinding).get(Key("", name)) if name else None,
             taken=taken,
             templates=generation_hash(template.cliques, priority_class=template.priority_class_name),
+            claim_templates=self.deps.devices.templates_of(cliqueset),
+            in_use=self.deps.devices.in_use(key.namespace),
         )
         gangs = seen.gangs
         return replace(
@@ -156,6 +162,10 @@ class CliqueSetReconciler:
             placed=placed_gangs(gangs, self._pods_of, self._editable),
             revision=lambda gang: effective_revision(gangs[gang], self._pods_of(gangs[gang])),
         )
+
+    def _kinds(self) -> list[registry.Kind]:
+        """The kinds of children that the cluster serves."""
+        return [kind for kind in registry.KINDS if self.deps.cache.informer(kind.resource) is not None]
 
     def _pods_of(self, gang: PodGang) -> list[Pod]:
         return pods_of(self.deps.cache, gang)
@@ -172,7 +182,13 @@ class CliqueSetReconciler:
         known = self._understood.get(cliqueset.key)
         if known is None or known[0] != version:
             known = self._understood[cliqueset.key] = (version, understand(cliqueset))
-        here = Here(self.deps.scheduling, seen.topology, self._topology_aware, self._pods_per_set)
+        here = Here(
+            self.deps.scheduling,
+            seen.topology,
+            self._topology_aware,
+            self._pods_per_set,
+            self.deps.scheduling.cluster,
+        )
         judgement = judge(known[1], here)
         if judgement.refused:
             return judgement
@@ -230,7 +246,7 @@ class CliqueSetReconciler:
             return Batch((), Settled())
         key = seen.cliqueset.key
         before = self._settled.get(key, Settled())
-        batch = await giving_way(first_batch(plan_children(seen, before, registry.KINDS)))
+        batch = await giving_way(first_batch(plan_children(seen, before, self._kinds())))
         if batch.settled.fingerprint != before.fingerprint:
             # The set itself asks for something else now: what is written for that is no repair.
             self.contests.forget(key)
@@ -260,7 +276,12 @@ class CliqueSetReconciler:
             ],
             topology=judgement.levels,
             pending=edit_pending(seen) if not judgement.refused else None,
-            failures=[*seen.granted.sentences, *(text for _, text in told_once(applied.refusals))],
+            failures=[
+                *seen.granted.sentences,
+                *(text for _, text in told_once(applied.refusals)),
+                *self._unread(seen),
+            ],
+            missing_templates=missing_templates(seen.claim_templates) if not judgement.refused else (),
             name_taken=any(isinstance(failure, NameTaken) for _, failure in applied.refusals),
         )
         status = await giving_way(cliqueset_status(cliqueset, facts, now=self.deps.clock.now()))
@@ -275,12 +296,26 @@ class CliqueSetReconciler:
             else Urgency.SETTLED,
         )
         self._said[cliqueset.key] = self.deps.clock.monotonic()
-        if judgement.refused and reported.written:
-            why = "; ".join(str(error) for error in judgement.refused)
-            self.deps.recorder.send(events.cliqueset_refused(cliqueset, why))
-        if reported.written and facts.pending is not None and not _says(cliqueset, facts.pending):
-            self.deps.recorder.send(events.edit_pending(cliqueset, facts.pending.message))
+        if reported.written:
+            self._announce(cliqueset, facts)
         return reported.outcome
+
+    def _announce(self, cliqueset: PodCliqueSet, facts: SetFacts) -> None:
+        """What a status says for the first time, as events."""
+        send = self.deps.recorder.send
+        if facts.refused:
+            why = "; ".join(str(error) for error in facts.refused)
+            send(events.cliqueset_refused(cliqueset, why))
+        if facts.pending is not None and not _says(cliqueset, facts.pending):
+            send(events.edit_pending(cliqueset, facts.pending.message))
+        known = find_condition(cliqueset.status.conditions, conditions.DEGRADED)
+        for missing in facts.missing_templates:
+            if known is None or missing not in known.message:
+                send(events.claim_template_missing(cliqueset, missing))
+
+    def _unread(self, seen: CliqueSetState) -> list[str]:
+        """Why it is not known whether templates of device claims exist."""
+        return [problem for problem in self.deps.devices.unread(seen.cliqueset).values() if problem]
 
     def _said_lately(self, key: Key) -> bool:
         """Whether the status may wait: to compute it takes time for every replica that exists."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from grove.controllers.apply import Applier
+from grove.controllers.devices import Devices
 from grove.controllers.memory.liveness import Liveness
 from grove.controllers.memory.milestones import Milestones
 from grove.controllers.memory.preemptions import Preemptions
@@ -31,6 +32,7 @@ class Dependencies:
     milestones: Milestones
     preemptions: Preemptions
     vanished: Vanished
+    devices: Devices
     clock: Clock
     #: Gangs whose gates are being opened, and gangs that are being deleted: never both at the same time.
     opening: set[Key] = field(default_factory=set)

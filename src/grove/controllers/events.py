@@ -78,6 +78,10 @@ def edit_pending(cliqueset: PodCliqueSet, message: str) -> Event:
     return Event(WARNING, "EditPending", message, _about(kinds.CLIQUESETS, cliqueset))
 
 
+def claim_template_missing(cliqueset: PodCliqueSet, which: str) -> Event:
+    return Event(WARNING, "ResourceClaimTemplateNotFound", which, _about(kinds.CLIQUESETS, cliqueset))
+
+
 def objects_repaired(gang: PodGang, what: str) -> Event:
     return Event(WARNING, "Repaired", what, _about(kinds.GANGS, gang))
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from grove.api import conditions, kinds, labels
+from grove.api.claim import ResourceClaim
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.constraints import topology_name
@@ -21,6 +22,7 @@ from grove.api.pod import Pod
 from grove.api.revision import next_revision
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.api.topology import ClusterTopologyBinding
+from grove.controllers.devices import Devices
 from grove.controllers.members import CLIQUES_BY_OWNER, GANGS_BY_BASE
 from grove.controllers.memory.own_writes import OwnWrites
 from grove.controllers.pacing import DEBOUNCE_SECONDS, debounce_children, debounce_pods, debounce_status
@@ -184,6 +186,11 @@ def sets_that_name_it(binding: ClusterTopologyBinding, cache: Cache) -> Iterator
             yield cliqueset.key
 
 
+def set_whose_devices_it_uses(pod: Pod, cache: Cache) -> Iterator[Key]:
+    """The set of a pod that names device claims: one that is wanted no more goes when no pod names it."""
+    return its_set(pod, cache) if pod.spec.resource_claims else iter(())
+
+
 # What counts as a change --------------------------------------------------------------------------
 
 
@@ -236,6 +243,10 @@ def child_changed(old: Object, new: Object) -> bool:
     return desired_state_changed(old, new) or any(
         getattr(old, field) != getattr(new, field) for field in old.__struct_fields__ if field != "metadata"
     )
+
+
+def only_comes_or_goes(old: Object, new: Object) -> bool:
+    return False
 
 
 def status_changed(old: Reporting, new: Reporting) -> bool:
@@ -337,6 +348,7 @@ TABLE: tuple[Wakeup, ...] = (
     Wakeup(kinds.SCALING_GROUPS, PodCliqueScalingGroup, owner_changed, CLIQUE, cliques_of_group),
     Wakeup(kinds.SCALING_GROUPS, PodCliqueScalingGroup, owner_changed, GANG, gangs_of_group),
     Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, desired_state_changed, TOPOLOGY, itself),
+    Wakeup(kinds.PODS, Pod, only_comes_or_goes, CLIQUESET, set_whose_devices_it_uses, debounced_by_children),
 )
 
 
@@ -367,7 +379,11 @@ class NoController:
 
 
 def connect(
-    cache: Cache, scheduling: Scheduling, running: dict[str, Enqueues], own_writes: OwnWrites
+    cache: Cache,
+    scheduling: Scheduling,
+    devices: Devices,
+    running: dict[str, Enqueues],
+    own_writes: OwnWrites,
 ) -> None:
     """Subscribe the tables to the informers."""
     names = (CLIQUESET, SCALING_GROUP, CLIQUE, GANG, TOPOLOGY)
@@ -375,12 +391,12 @@ def connect(
     for wakeup in (*TABLE, *children(registry.KINDS), *STATUSES):
         if wakeup.controller not in running:
             continue
-        informer = cache.informer(wakeup.resource)
-        if informer is None:
+        if cache.informer(wakeup.resource) is None and wakeup.resource not in registry.OPTIONAL:
             raise LookupError(f"{wakeup.resource} has a wake-up but no informer")
         listen = _listener(wakeup, cache, controllers[wakeup.controller])
-        informer.subscribe(
-            _unless_own_write(wakeup.resource, own_writes, listen) if wakeup in STATUSES else listen
+        cache.listen(
+            wakeup.resource,
+            _unless_own_write(wakeup.resource, own_writes, listen) if wakeup in STATUSES else listen,
         )
 
     def scheduler_object(resource: Resource, old: UntypedObject | None, new: UntypedObject | None) -> None:
@@ -423,6 +439,19 @@ def connect(
         for key in its_gang(pod, cache):
             controllers[GANG].enqueue_after(key, debounced_for_status(key, cache))
 
+    def claim_appeared(old: Object | None, new: Object | None) -> None:
+        if isinstance(new, ResourceClaim):
+            for clique in devices.cliques_awaiting(new):
+                controllers[CLIQUE].enqueue(clique)
+
+    def templates_changed(cliqueset: Key) -> None:
+        controllers[CLIQUESET].enqueue(cliqueset)
+        for clique in cache.store(PodClique).index("set", str(cliqueset)):
+            if devices.awaits(clique.key):
+                controllers[CLIQUE].enqueue(clique.key)
+
+    cache.listen(kinds.RESOURCE_CLAIMS, claim_appeared)
+    devices.templates_changed.append(templates_changed)
     scheduling.remarks.changed.append(remarked)
     scheduling.remarks.listed.append(observation_changed)
     scheduling.observation.changed.append(observation_changed)

@@ -9,7 +9,7 @@ from grove.api import conditions, labels, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
-from grove.errors import FieldError
+from grove.errors import ClaimTemplateNotFound, FieldError
 from grove.meta import Condition, Manifest, find_condition, is_true
 from grove.plan.conditions import merged
 from grove.plan.hashing import generation_hash
@@ -40,6 +40,8 @@ class SetFacts:
     #: What could not be written of the set's own children, in the API server's words.
     failures: Sequence[str] = ()
     name_taken: bool = False
+    #: The templates of device claims that do not exist.
+    missing_templates: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +152,13 @@ class _Replica:
 
 def _degraded(facts: SetFacts) -> Condition | None:
     """What of the set cannot be written or kept up; what it has goes on running."""
-    told = [*facts.failures]
+    told = [*facts.missing_templates, *facts.failures]
     for clique in facts.cliques.values():
-        told += [f"clique {clique.name}: {error.description}" for error in clique.status.last_errors]
+        told += [
+            f"clique {clique.name}: {error.description}"
+            for error in clique.status.last_errors
+            if error.code != ClaimTemplateNotFound.code
+        ]
     for gang in facts.gangs.values():
         for name in (conditions.DEGRADED, conditions.OWNERSHIP_CONFLICT):
             condition = find_condition(gang.status.conditions, name)
@@ -161,10 +167,11 @@ def _degraded(facts: SetFacts) -> Condition | None:
     if not told:
         return None
     first, more = told[0], len(told) - 1
+    reason = conditions.NAME_TAKEN if facts.name_taken else conditions.SYNC_FAILED
     return Condition(
         type=conditions.DEGRADED,
         status="True",
-        reason=conditions.NAME_TAKEN if facts.name_taken else conditions.SYNC_FAILED,
+        reason=conditions.CLAIM_TEMPLATE_NOT_FOUND if facts.missing_templates else reason,
         message=f"{first}; and {counted(more, 'problem')} more" if more else first,
     )
 

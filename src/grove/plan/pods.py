@@ -20,6 +20,7 @@ from grove.meta import Manifest, owner_reference
 from grove.plan.environment import pod_environment, with_environment
 from grove.plan.mirroring import inherited
 from grove.plan.places import free_places
+from grove.plan.sharing import with_claims
 from grove.plan.startup import Wait, with_wait
 
 
@@ -126,8 +127,14 @@ _IDENTITY: Final = (
 )
 
 
-def desired_pod(clique: PodClique, new: NewPod, revision: str, wait: Wait | None = None) -> Manifest:
-    """The pod before a backend prepares it: the clique's podSpec verbatim, plus what Grove adds."""
+def desired_pod(
+    clique: PodClique, new: NewPod, revision: str, wait: Wait | None = None, *, claims: Sequence[str] = ()
+) -> Manifest:
+    """The pod before a backend prepares it: the clique's podSpec verbatim, plus what Grove adds.
+
+    `claims` are the device claims that its containers share with those of other pods.
+    """
+    kept = {key: value for key, value in inherited(clique, "annotations").items() if key not in _OF_CLIQUES}
     cliqueset = clique.labels.get(labels.PART_OF, "")
     replica = int(clique.labels.get(labels.SET_REPLICA_INDEX, "0"))
     spec = {
@@ -136,6 +143,7 @@ def desired_pod(clique: PodClique, new: NewPod, revision: str, wait: Wait | None
         "subdomain": names.service(cliqueset, replica),
     }
     spec = with_environment(spec, pod_environment(clique, cliqueset, replica))
+    spec = with_claims(spec, claims)
     if wait is not None:
         spec = with_wait(spec, wait)
     return {
@@ -149,14 +157,7 @@ def desired_pod(clique: PodClique, new: NewPod, revision: str, wait: Wait | None
                 labels.POD_CLIQUE: clique.name,
                 labels.POD_INDEX: str(new.index),
             },
-            "annotations": {
-                **{
-                    key: value
-                    for key, value in inherited(clique, "annotations").items()
-                    if key not in _OF_CLIQUES
-                },
-                labels.GANG_REVISION: revision,
-            },
+            "annotations": {**kept, labels.GANG_REVISION: revision},
             "ownerReferences": [owner_reference(clique, kinds.CLIQUES.gvk)],
         },
         "spec": spec,

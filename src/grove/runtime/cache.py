@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 from grove.meta import Object, Resource
 from grove.runtime.clock import Clock, SystemClock
-from grove.runtime.informer import Informer
+from grove.runtime.informer import Informer, Listener
 from grove.runtime.ports import Reader
 from grove.runtime.store import Store
 
@@ -32,6 +32,14 @@ class Cache:
         self._tasks: dict[Resource, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._changed = asyncio.Event()
+        #: Who is told of a resource whenever it is cached.
+        self._listeners: dict[Resource, list[Listener[Object]]] = {}
+
+    def listen(self, resource: Resource, listener: Listener[Object]) -> None:
+        """Tell of every change of a resource that is cached now, later, or from time to time."""
+        self._listeners.setdefault(resource, []).append(listener)
+        if (informer := self._informers.get(resource)) is not None:
+            informer.subscribe(listener)
 
     def add(
         self,
@@ -69,6 +77,8 @@ class Cache:
             rng=random.Random(self._rng.getrandbits(64)),
         )
         self._informers[resource] = cast(Informer[Object], informer)
+        for listener in self._listeners.get(resource, ()):
+            self._informers[resource].subscribe(listener)
         self._stores.clear()
         self._changed.set()
         if self._group is not None:

@@ -34,6 +34,7 @@ _CHILDREN: Final = (
     kinds.GANGS,
     kinds.SERVICES,
     kinds.AUTOSCALERS,
+    kinds.RESOURCE_CLAIMS,
 )
 
 
@@ -66,6 +67,7 @@ def _pod(pod: Manifest, starts: dict[str, str]) -> Manifest:
         "phase": pod["status"].get("phase"),
         "going": "deletionTimestamp" in metadata,
         "labels": _cleaned(metadata["labels"], starts),
+        "claims": spec.get("resourceClaims") or [],
     }
 
 
@@ -115,6 +117,11 @@ class Guard:
         if table == ("", "pods") and event.type != "DELETED":
             self._look(event.previous.obj if event.previous is not None else None, event.entry.obj)
             self._twins()
+        if (
+            table == (kinds.RESOURCE_CLAIMS.gvk.group, kinds.RESOURCE_CLAIMS.plural)
+            and event.type == "DELETED"
+        ):
+            self._claim_lost(event.entry.obj)
 
     def _look(self, before: Manifest | None, pod: Manifest) -> None:
         metadata = pod["metadata"]
@@ -123,6 +130,8 @@ class Guard:
             # Somebody else's, or one that a scheduler made to hold a place.
             return
         gated = bool(pod["spec"].get("schedulingGates"))
+        if before is None:
+            self._claims_first(pod)
         if before is None and not gated:
             self.broken.append(f"pod {metadata['name']} was born without a gate")
         if before is not None and before["spec"].get("schedulingGates") and not gated:
@@ -162,6 +171,32 @@ class Guard:
         )
         if all(bound[group["name"]] >= group["minReplicas"] for group in gang["spec"]["podgroups"]):
             self._placed.add((namespace, gang_name))
+
+    def _claims_first(self, pod: Manifest) -> None:
+        namespace, group = pod["metadata"]["namespace"], kinds.RESOURCE_CLAIMS.gvk.group
+        for each in pod["spec"].get("resourceClaims") or ():
+            name = each.get("resourceClaimName")
+            claim = self.cluster.api.find(group, "resourceclaims", namespace, name) if name else {}
+            if claim is None:
+                self.broken.append(f"pod {pod['metadata']['name']} was created before its claim {name}")
+
+    def _claim_lost(self, claim: Manifest) -> None:
+        """A claim may go before its pods only where it goes with its owner."""
+        name, namespace = claim["metadata"]["name"], claim["metadata"]["namespace"]
+        if not self._has_owner(claim):
+            return
+        for pod in self.cluster.api.all_of("", "pods"):
+            used = [each.get("resourceClaimName") for each in pod["spec"].get("resourceClaims") or ()]
+            if name in used and pod["metadata"]["namespace"] == namespace:
+                self.broken.append(f"claim {name} was removed while pod {pod['metadata']['name']} used it")
+
+    def _has_owner(self, item: Manifest) -> bool:
+        for reference in item["metadata"].get("ownerReferences") or ():
+            group, plural = reference["apiVersion"].partition("/")[0], f"{reference['kind'].lower()}s"
+            owner = self.cluster.api.find(group, plural, item["metadata"]["namespace"], reference["name"])
+            if owner is not None and owner["metadata"]["uid"] == reference["uid"]:
+                return "deletionTimestamp" not in owner["metadata"]
+        return False
 
     def _twins(self) -> None:
         places: dict[str, str] = {}

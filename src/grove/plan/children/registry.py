@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from grove.api import kinds
 from grove.meta import Object, Resource
 from grove.plan.children.autoscalers import Autoscalers
+from grove.plan.children.claims import Claims
 from grove.plan.children.cliques import Cliques
 from grove.plan.children.engine import Plan, Settled, Tree
 from grove.plan.children.gangs import Gangs
@@ -38,15 +40,17 @@ class Kind(Protocol):
 #: In the order in which the children of a replica are created; owners come before what they own.
 KINDS: Final[tuple[Kind, ...]] = (
     *(Services, PodRoles, PodRoleBindings),
-    *(ScalingGroups, Gangs, Cliques, Autoscalers),
+    *(ScalingGroups, Gangs, Cliques, Autoscalers, Claims),
 )
 #: The kinds that tell which pods belong to which gang; the process of a backend reads no others.
 MEMBERSHIP: Final = (ScalingGroups.resource, Gangs.resource, Cliques.resource)
+#: Not every cluster serves these.
+OPTIONAL: Final = frozenset({kinds.RESOURCE_CLAIMS})
 
 
-def plan_children(seen: CliqueSetState, settled: Settled, kinds: Sequence[Kind] = KINDS) -> Plan:
+def plan_children(seen: CliqueSetState, settled: Settled, kinds_of_children: Sequence[Kind] = KINDS) -> Plan:
     """What to create, repair and remove so that the set has exactly its children."""
-    sources = [kind(seen) for kind in kinds]
+    sources = [kind(seen) for kind in kinds_of_children]
     return Plan(
         Tree(seen.cliqueset, seen.cliqueset.spec.replicas, sources, seen.children, seen.taken), settled
     )

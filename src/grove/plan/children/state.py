@@ -11,7 +11,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.api.topology import ClusterTopologyBinding
-from grove.meta import Manifest, Object, Resource
+from grove.meta import Key, Manifest, Object, Resource
 from grove.plan.children.engine import Children
 from grove.plan.children.rows import ChildRow, Owner, TemplateRevision
 from grove.plan.group_limit import ALL_GRANTED, GrantedReplicas
@@ -42,6 +42,10 @@ class CliqueSetState:
     granted: GrantedReplicas = ALL_GRANTED
     #: The hash of all pod templates of the set.
     templates: str = ""
+    #: What the ResourceClaimTemplates in the cluster say to which the set refers; None where there is none.
+    claim_templates: Mapping[Key, Manifest | None] = field(default_factory=dict)
+    #: Whether pods use a ResourceClaim, or claims made from a ResourceClaimTemplate, of this name.
+    in_use: Callable[[Resource, str], bool] = lambda resource, name: False
 
     @property
     def gangs(self) -> Mapping[str, PodGang]:

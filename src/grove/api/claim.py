@@ -1,0 +1,21 @@
+"""The parts of ResourceClaims and their templates that Grove reads."""
+
+import msgspec
+
+from grove.meta import Manifest, Object, View
+
+
+class ResourceClaim(Object):
+    """A claim for devices; its spec never changes."""
+
+    spec: Manifest = msgspec.field(default_factory=dict)
+
+
+class ResourceClaimTemplateSpec(View):
+    spec: Manifest = msgspec.field(default_factory=dict)
+
+
+class ResourceClaimTemplate(Object):
+    """What claims for devices are made from."""
+
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
