@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grove.admission import default, validate, validate_topology_binding
+from grove.admission.bindings import unusable_references
 from grove.admission.order import find_cycle
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.decode import decode
@@ -385,6 +386,19 @@ def test_a_topology_binding_names_each_level_and_key_once() -> None:
 def test_a_topology_binding_names_each_scheduler_once() -> None:
     twice = binding([("zone", "a")], "kai-scheduler", "kai-scheduler", "volcano")
     found = validate_topology_binding(twice)
-    assert [error.field for error in found] == [
-        f"spec.schedulerTopologyReferences[{index}].schedulerName" for index in (0, 1)
+    assert list(map(str, found)) == [
+        'spec.schedulerTopologyReferences[1].schedulerName: Duplicate value: "kai-scheduler"'
+    ]
+
+
+def test_a_topology_binding_references_schedulers_that_read_topology() -> None:
+    found = unusable_references(
+        binding([("zone", "a")], "kai-scheduler", "volcano", "nobody"),
+        {"kai-scheduler": True, "volcano": False},
+    )
+    assert list(map(str, found)) == [
+        'spec.schedulerTopologyReferences[1].schedulerName: Invalid value: "volcano": '
+        "scheduler backend does not implement topology-aware scheduling",
+        'spec.schedulerTopologyReferences[2].schedulerName: Invalid value: "nobody": '
+        "scheduler backend is not enabled in Grove",
     ]

@@ -277,7 +277,7 @@ MISTAKES = {
     "a topology that is not in the file": Mistake(
         ("spec", "template", "topologyConstraint"),
         {"topologyName": "rows", "pack": {"required": "rack"}},
-        ("topologyConstraint.pack.required: ClusterTopologyBinding 'rows' does not exist",),
+        ('topologyConstraint.topologyName: ClusterTopologyBinding "rows" not found',),
     ),
     "another version of the kind": Mistake(
         ("apiVersion",), "grove.io/v2", ("apiVersion: must be grove.io/v1alpha1",)

@@ -278,7 +278,7 @@ def test_a_rack_is_waited_for_while_its_binding_does_not_exist() -> None:
         await world.settle()
         accepted = await set_condition(world, "train", "Accepted")
         assert accepted["status"] == "False"
-        assert "ClusterTopologyBinding 'cluster' does not exist" in accepted["message"]
+        assert 'ClusterTopologyBinding "cluster" not found' in accepted["message"]
         assert await world.all(kinds.GANGS) == []
         await world.apply(rack_binding())
         await until_running(world, "train-0")

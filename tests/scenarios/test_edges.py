@@ -194,7 +194,7 @@ def test_a_level_that_the_binding_lacks_is_named() -> None:
         await world.apply(make_binding({"zone": "topology.kubernetes.io/zone"}), packed(STAGES["1.36"]))
         await world.settle()
         accepted = await set_condition(world, "train", "Accepted")
-        assert "has no level 'rack'" in accepted["message"]
+        assert "topology domain 'rack' does not exist in cluster topology [zone]" in accepted["message"]
         unavailable = await set_condition(world, "train", "TopologyLevelsUnavailable")
         assert unavailable["status"] == "True"
         await world.user.merge_patch(

@@ -1,34 +1,48 @@
-"""Whether a ClusterTopologyBinding makes sense: every level, key and scheduler once."""
+"""Whether a ClusterTopologyBinding makes sense: each level, key and scheduler once, all of use.
 
-from collections import Counter
-from collections.abc import Iterator
+The texts are those of the Go operator, whose clients match them.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from grove.api.topology import ClusterTopologyBinding
 from grove.errors import FieldError
 
+#: Clients match this path, although the field is called schedulerTopologyBindings.
+_REFERENCES: Final = "spec.schedulerTopologyReferences"
+
 
 def validate_topology_binding(binding: ClusterTopologyBinding) -> list[FieldError]:
-    """Everything wrong with a topology binding, field by field."""
-    errors: list[FieldError] = []
-    for field in ("domain", "key"):
-        seen: set[str] = set()
-        for index, level in enumerate(binding.spec.levels):
-            value = getattr(level, field)
-            if value in seen:
-                errors.append(
-                    FieldError(f"spec.levels[{index}].{field}", f"must be unique; {value!r} is used twice")
-                )
-            seen.add(value)
-    return [*errors, *_references(binding)]
+    """Where a binding contradicts itself; nobody acts on such a one."""
+    levels, references = binding.spec.levels, binding.spec.scheduler_topology_bindings
+    return [
+        *_twice("spec.levels[{}].domain", [level.domain for level in levels]),
+        *_twice("spec.levels[{}].key", [level.key for level in levels]),
+        *_twice(f"{_REFERENCES}[{{}}].schedulerName", [each.scheduler_name for each in references]),
+    ]
 
 
-def _references(binding: ClusterTopologyBinding) -> Iterator[FieldError]:
-    bindings = binding.spec.scheduler_topology_bindings
-    counts = Counter(each.scheduler_name for each in bindings)
-    for index, each in enumerate(bindings):
-        if counts[each.scheduler_name] > 1:
-            # Clients match this path, although the field is called schedulerTopologyBindings.
-            yield FieldError(
-                f"spec.schedulerTopologyReferences[{index}].schedulerName",
-                f"must be unique; {each.scheduler_name!r} is used more than once",
+def unusable_references(
+    binding: ClusterTopologyBinding, reads_topology: Mapping[str, bool]
+) -> Iterator[FieldError]:
+    """References that nobody follows; `reads_topology` has the schedulers that are enabled, by every name.
+
+    The levels of such a binding hold for the other schedulers.
+    """
+    for index, each in enumerate(binding.spec.scheduler_topology_bindings):
+        known = reads_topology.get(each.scheduler_name)
+        if not known:
+            why = (
+                "is not enabled in Grove" if known is None else "does not implement topology-aware scheduling"
             )
+            yield FieldError(
+                f"{_REFERENCES}[{index}].schedulerName",
+                f'Invalid value: "{each.scheduler_name}": scheduler backend {why}',
+            )
+
+
+def _twice(field: str, values: list[str]) -> Iterator[FieldError]:
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            yield FieldError(field.format(index), f'Duplicate value: "{value}"')

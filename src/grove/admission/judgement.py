@@ -98,7 +98,7 @@ def judge(understood: Understood, here: Here) -> Judgement:
         (conditions.INVALID, [*understood.errors, *validate_nesting(cliqueset, binding)]),
         (conditions.LIMIT_EXCEEDED, list(validate_limits(cliqueset, pods_per_set=here.pods_per_set))),
         (conditions.UNSUPPORTED, unsupported(cliqueset, here.cluster)),
-        (conditions.TOPOLOGY_LEVELS_UNAVAILABLE, unmet_requirements(cliqueset, levels)),
+        (conditions.TOPOLOGY_LEVELS_UNAVAILABLE, unmet_requirements(cliqueset, binding, levels)),
     ]
     backend = None
     if not any(errors for _, errors in found):

@@ -15,6 +15,7 @@ _MIXED: Final = (
     "all topologyConstraint.topologyName values within a PodCliqueSet must match "
     "in the current implementation"
 )
+_UNNAMED: Final = "topologyName is required when topologyConstraint is set and cannot be inherited"
 _NOT_NEW: Final = "packDomain is deprecated and cannot be used on new workloads; use pack.required"
 
 
@@ -26,12 +27,10 @@ def validate_topology(cliqueset: PodCliqueSet, *, new: bool = False) -> Iterator
         yield from (
             FieldError(f"{each.field}.packDomain", _NOT_NEW) for each in placed if each.constraint.pack_domain
         )
-    if len({each.topology_name for each in placed if each.topology_name}) > 1:
-        yield from (
-            FieldError(f"{each.field}.topologyName", _MIXED)
-            for each in placed
-            if each.constraint.topology_name
-        )
+    yield from (
+        FieldError(f"{each.field}.topologyName", _UNNAMED) for each in placed if not each.topology_name
+    )
+    yield from (FieldError(f"{each.field}.topologyName", _MIXED) for each in _mixed(placed))
 
 
 def validate_nesting(cliqueset: PodCliqueSet, binding: ClusterTopologyBinding | None) -> Iterator[FieldError]:
@@ -70,8 +69,20 @@ def topology_notices(cliqueset: PodCliqueSet, binding: ClusterTopologyBinding | 
         required, preferred = depth.get(constraint.required or ""), depth.get(constraint.preferred or "")
         if required is not None and preferred is not None and preferred < required:
             yield FieldError(
-                f"{placed.field}.pack.preferred", "is coarser than pack.required and has no effect"
+                f"{placed.field}.pack.preferred",
+                f"is coarser than {placed.field}.pack.required and is redundant",
             )
+
+
+def _mixed(placed: Sequence[Placed]) -> Iterator[Placed]:
+    """Constraints about another binding: those that contradict what is above them, else all that name one."""
+    naming = [each for each in placed if each.constraint.topology_name]
+    if len({each.constraint.topology_name for each in naming}) < 2:
+        return
+    contrary = [
+        each for each in naming if each.above and each.above.topology_name not in ("", each.topology_name)
+    ]
+    yield from contrary or naming
 
 
 def _shapes(placed: Sequence[Placed]) -> Iterator[FieldError]:

@@ -21,6 +21,7 @@ STRAY_PODS: Final = "StrayPods"
 STUCK_PODS: Final = "StuckPods"
 
 # Types: PodCliqueSet ------------------------------------------------------------------------------
+#: On sets and topology bindings.
 ACCEPTED: Final = "Accepted"
 AVAILABLE: Final = "Available"
 TOPOLOGY_LEVELS_UNAVAILABLE: Final = "TopologyLevelsUnavailable"
@@ -84,6 +85,7 @@ REPLICAS_UNAVAILABLE: Final = "ReplicasUnavailable"
 TOPOLOGY_LEVELS_AVAILABLE: Final = "AllClusterTopologyLevelsAvailable"
 TOPOLOGY_LEVELS_MISSING: Final = "ClusterTopologyLevelsUnavailable"
 TOPOLOGY_BINDING_NOT_FOUND: Final = "ClusterTopologyNotFound"
+TOPOLOGY_BINDING_INVALID: Final = "ClusterTopologyInvalid"
 TOPOLOGY_NAME_MISSING: Final = "TopologyNameMissing"
 TOPOLOGY_DISABLED: Final = "TopologyAwareSchedulingDisabled"
 
@@ -131,6 +133,7 @@ TABLE: Final[tuple[Entry, ...]] = (
             SCHEDULER_ERROR,
             QUEUED,
             QUEUE_DOES_NOT_EXIST,
+            TOPOLOGY_NOT_FOUND,
             SCHEDULING_SKIPPED,
             RESERVATION_TIMEOUT,
             APPLICATION_REJECTED,
@@ -235,6 +238,7 @@ TABLE: Final[tuple[Entry, ...]] = (
             TOPOLOGY_LEVELS_AVAILABLE,
             TOPOLOGY_LEVELS_MISSING,
             TOPOLOGY_BINDING_NOT_FOUND,
+            TOPOLOGY_BINDING_INVALID,
             TOPOLOGY_NAME_MISSING,
             TOPOLOGY_DISABLED,
         ),
@@ -262,6 +266,12 @@ TABLE: Final[tuple[Entry, ...]] = (
         GANG_TERMINATION_IN_PROGRESS,
         "Copies of the group are being terminated because they were below their minimum for too long.",
         (GANG_TERMINATION_ACTIVE,),
+    ),
+    Entry(
+        "ClusterTopologyBinding",
+        ACCEPTED,
+        "The binding does not contradict itself, and the schedulers that it references read topology.",
+        (VALID, INVALID),
     ),
     Entry(
         "ClusterTopologyBinding",

@@ -47,6 +47,8 @@ COMPONENT_CLAIM: Final = "resource-claim"
 # Annotations --------------------------------------------------------------------------------------
 RECONCILE_TRIGGER: Final = "grove.io/reconcile-trigger"
 TOPOLOGY_NAME: Final = "grove.io/topology-name"
+#: On a gang: the topology object of its scheduler, where the binding references one that others manage.
+SCHEDULER_TOPOLOGY: Final = "grove.io/scheduler-topology"
 #: On a gang: a process of its own (grove backend run) acts on it, and the operator does not.
 EXTERNAL_BACKEND: Final = "grove.io/external-backend"
 #: On a gang: how many times it was restarted since it was created.

@@ -82,7 +82,7 @@ class ClusterTopologyBindingStatus(View):
     """Whether the schedulers see the same topology."""
 
     observed_generation: Annotated[Int64, says("Generation this status belongs to.")] = 0
-    conditions: Annotated[tuple[Condition, ...], says("SchedulerTopologyDrift.")] = ()
+    conditions: Annotated[tuple[Condition, ...], says("Accepted and SchedulerTopologyDrift.")] = ()
     scheduler_topology_statuses: Annotated[
         tuple[SchedulerTopologyStatus, ...], says("One entry for each scheduler.")
     ] = ()
@@ -101,3 +101,8 @@ class ClusterTopologyBinding(Object):
     def level_key(self, domain: str) -> str | None:
         """The node label of a domain, or None when no level has that name."""
         return next((level.key for level in self.spec.levels if level.domain == domain), None)
+
+    def reference_for(self, *schedulers: str) -> str:
+        """The topology object that it references for a scheduler, by any of its names; empty if none."""
+        bindings = self.spec.scheduler_topology_bindings
+        return next((each.topology_reference for each in bindings if each.scheduler_name in schedulers), "")

@@ -10,7 +10,8 @@ from typing import Final
 from grove.api import conditions
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.labels import SCHEDULER_BACKEND
-from grove.backends.base import Backend
+from grove.api.topology import ClusterTopologyBinding
+from grove.backends.base import Backend, TopologyAware
 from grove.backends.default import DefaultBackend
 from grove.backends.kai import KaiBackend
 from grove.backends.koordinator import KoordinatorBackend
@@ -93,6 +94,15 @@ class Registry:
     def find(self, name: str) -> Backend | None:
         """The enabled backend that this backend name or schedulerName means."""
         return self._enabled.get(name) or _find(name, self.enabled)
+
+    def topology_references(self, binding: ClusterTopologyBinding) -> dict[str, str]:
+        """By backend that reads topology, the object of somebody else that a binding references."""
+        found = {
+            each.name: binding.reference_for(each.name, each.scheduler_name)
+            for each in self.enabled
+            if isinstance(each, TopologyAware)
+        }
+        return {name: reference for name, reference in found.items() if reference}
 
     def select(self, cliqueset: PodCliqueSet) -> Selection:
         """Who acts on the set: by annotation, else by the schedulerName of its roles, else the default."""

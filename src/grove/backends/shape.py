@@ -11,7 +11,7 @@ from typing import Final
 from grove.api import conditions, labels, names
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.constraints import constraints
-from grove.api.gang import PodGang, PodGroup, TopologyConstraintGroup
+from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup, TopologyConstraintGroup
 from grove.api.kinds import GANGS
 from grove.api.minimum import above_minimum
 from grove.api.pod import Pod
@@ -77,6 +77,15 @@ def constraints_of(cliqueset: PodCliqueSet) -> Iterator[tuple[str, TopologyConst
     """Every topology constraint of a set with its field: its own, those of groups, those of cliques."""
     for placed in constraints(cliqueset):
         yield placed.field, placed.constraint
+
+
+def gang_constraints(gang: PodGang) -> Iterator[GangTopologyConstraint]:
+    """Every topology constraint of a gang: its own, those of groups, those of podgroups."""
+    spec = gang.spec
+    found = [spec.topology_constraint]
+    found += [group.topology_constraint for group in spec.topology_constraint_group_configs]
+    found += [podgroup.topology_constraint for podgroup in spec.podgroups]
+    yield from filter(None, found)
 
 
 def groups_by_podgroup(gang: PodGang) -> Mapping[str, TopologyConstraintGroup]:

@@ -4,10 +4,11 @@ A backend names its exceptions; the rest follows from what it declares. Whatever
 said is refused here, so that no backend can forget to.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from grove.api.gang import GangTopologyConstraint, PodGang
+from grove.api.gang import PodGang
 from grove.backends.base import Capability, Fidelity, Treatment
+from grove.backends.shape import gang_constraints
 from grove.errors import Unsupported
 
 
@@ -19,7 +20,7 @@ def properties_of(gang: PodGang) -> tuple[Capability, ...]:
         asked.append(Capability.SUBGROUPS)
     if spec.topology_constraint_group_configs:
         asked.append(Capability.HIERARCHY)
-    constraints = [each for each in _constraints(gang) if each is not None]
+    constraints = list(gang_constraints(gang))
     if any(each.required for each in constraints):
         asked.append(Capability.TOPOLOGY_REQUIRED)
     if any(each.preferred for each in constraints):
@@ -75,11 +76,3 @@ _LACKS = {
     Capability.REUSE: "cannot reuse a reservation; the gang is placed without it",
     Capability.PLACEMENT_SCORE: "reports no placement score",
 }
-
-
-def _constraints(gang: PodGang) -> Iterator[GangTopologyConstraint | None]:
-    yield gang.spec.topology_constraint
-    for group in gang.spec.topology_constraint_group_configs:
-        yield group.topology_constraint
-    for podgroup in gang.spec.podgroups:
-        yield podgroup.topology_constraint

@@ -182,16 +182,26 @@ def topology_of(manifest: Manifest) -> ClusterTopologyBinding:
     return binding
 
 
+def _state(judged: Judged, references: Mapping[str, str]) -> CliqueSetState:
+    """What the operator would know of the set before any of its children exists."""
+    cliqueset, template = judged.cliqueset, judged.cliqueset.template
+    return CliqueSetState(
+        cliqueset,
+        {},
+        judged.preview.topology,
+        judged.backend.name,
+        references=references,
+        decided=decided_minima(cliqueset, {}),
+        templates=generation_hash(template.cliques, priority_class=template.priority_class_name),
+    )
+
+
 def render_set(judged: Judged) -> Rendering:
     """Every object that would exist; raises InvalidInput for what turns out only in translation."""
     cliqueset, backend, topology = judged.cliqueset, judged.backend, judged.preview.topology
     context = judged.preview.context(backend, cliqueset)
-    template = cliqueset.template
-    hashed = generation_hash(template.cliques, priority_class=template.priority_class_name)
-    decided = decided_minima(cliqueset, {})
-    children = _children(
-        CliqueSetState(cliqueset, {}, topology, backend.name, decided=decided, templates=hashed)
-    )
+    referenced = topology.reference_for(backend.name, backend.scheduler_name) if topology else ""
+    children = _children(_state(judged, {backend.name: referenced} if referenced else {}))
     gangs = {
         each["metadata"]["name"]: _view(each, PodGang)
         for each in children
@@ -199,7 +209,7 @@ def render_set(judged: Judged) -> Rendering:
     }
     objects: list[Manifest] = []
     losses: list[Lost] = []
-    if topology is not None and isinstance(backend, TopologyAware):
+    if topology is not None and not referenced and isinstance(backend, TopologyAware):
         objects.append(_named(backend.desired_topology(topology)))
     pods = _pods(children, gangs, backend, context)
     for child in children:

@@ -76,6 +76,12 @@ def first_batch(plan: Plan, most: int = MOST_AT_ONCE) -> Work[Batch]:
     return Batch((*created, *repaired, *removed), plan.settled, more)
 
 
+def first_removals(plan: Plan, most: int = MOST_AT_ONCE) -> Work[Batch]:
+    """The first removals of a plan whose other changes cannot be carried out now."""
+    removed, more = yield from first(plan.removals(), most)
+    return Batch(tuple(removed), Settled(), more)
+
+
 class WriteBarrier(Protocol):
     """The barrier of one controller: what it wrote must be seen before its key is reconciled again."""
 

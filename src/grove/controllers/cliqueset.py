@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from grove.admission import Here, Judgement, Understood, judge, understand
+from grove.admission import Here, Judgement, Understood, judge, understand, validate_topology_binding
 from grove.api import conditions, kinds, labels
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.config import Limits
@@ -25,6 +25,7 @@ from grove.controllers.apply import (
     WriteBarrier,
     failures_text,
     first_batch,
+    first_removals,
     told_once,
 )
 from grove.controllers.dependencies import Dependencies
@@ -210,7 +211,11 @@ class CliqueSetReconciler:
 
     def with_backend(self, seen: CliqueSetState, judgement: Judgement) -> CliqueSetState:
         """What is known of a set, with the backend that it goes to."""
-        seen = replace(seen, topology=seen.topology if self._topology_aware else None)
+        topology = seen.topology if self._topology_aware else None
+        if topology is not None and validate_topology_binding(topology):
+            topology = None
+        references = self.deps.scheduling.registry.topology_references(topology) if topology else {}
+        seen = replace(seen, topology=topology, references=references)
         if judgement.refused or judgement.backend is None:
             return seen
         wanted = judgement.backend.name
@@ -241,7 +246,12 @@ class CliqueSetReconciler:
         return {name: backend for name, backend in found.items() if backend not in ("", wanted.name)}
 
     async def plan(self, seen: CliqueSetState, judgement: Judgement) -> Batch:
-        """The next changes to the set's children; none while it is refused: what runs goes on running."""
+        """The next changes to the set's children; while it is refused, none: what runs goes on running.
+
+        A set whose topology is missing asks for nothing wrong, so that it may still shrink.
+        """
+        if judgement.reason == conditions.TOPOLOGY_LEVELS_UNAVAILABLE:
+            return await giving_way(first_removals(plan_children(seen, Settled(), registry.KINDS)))
         if judgement.refused or judgement.backend is None:
             return Batch((), Settled())
         key = seen.cliqueset.key
@@ -308,6 +318,9 @@ class CliqueSetReconciler:
             send(events.cliqueset_refused(cliqueset, why))
         if facts.pending is not None and not _says(cliqueset, facts.pending):
             send(events.edit_pending(cliqueset, facts.pending.message))
+        levels = facts.topology
+        if levels is not None and levels.status != "False" and not _says(cliqueset, levels):
+            send(events.levels_unavailable(cliqueset, levels.message))
         known = find_condition(cliqueset.status.conditions, conditions.DEGRADED)
         for missing in facts.missing_templates:
             if known is None or missing not in known.message:

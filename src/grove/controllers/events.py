@@ -115,6 +115,14 @@ def configuration_applied(about: EventTarget, what: str) -> Event:
     return Event(NORMAL, "ConfigurationApplied", what, about)
 
 
+def levels_unavailable(cliqueset: PodCliqueSet, message: str) -> Event:
+    return Event(WARNING, "TopologyLevelsUnavailable", message, _about(kinds.CLIQUESETS, cliqueset))
+
+
+def binding_refused(binding: ClusterTopologyBinding, why: str) -> Event:
+    return Event(WARNING, "Refused", why, _about(kinds.TOPOLOGY_BINDINGS, binding))
+
+
 def topology_in_sync(binding: ClusterTopologyBinding, message: str) -> Event:
     return Event(NORMAL, "TopologyInSync", message, _about(kinds.TOPOLOGY_BINDINGS, binding))
 

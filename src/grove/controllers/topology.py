@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from grove.admission.bindings import unusable_references, validate_topology_binding
 from grove.api import conditions, kinds
 from grove.api.topology import ClusterTopologyBinding, SchedulerTopologyStatus
 from grove.backends.base import Backend, TopologyAware
 from grove.controllers import events
 from grove.controllers.apply import NO_BARRIER, WriteBarrier
 from grove.controllers.dependencies import Dependencies
+from grove.errors import FieldError
 from grove.meta import Condition, Key, Manifest, UntypedObject, find_condition
 from grove.plan.changes import Apply, Change, Delete
 from grove.plan.conditions import merged
@@ -21,6 +23,8 @@ class Comparison:
 
     status: SchedulerTopologyStatus
     changes: tuple[Change, ...] = ()
+    #: Whether there can be such an object at all: its scheduler is enabled, reads topology and is installed.
+    comparable: bool = True
 
 
 class TopologyReconciler:
@@ -36,44 +40,54 @@ class TopologyReconciler:
         if binding is None or binding.terminating:
             self.deps.reporter.forget(kinds.TOPOLOGY_BINDINGS, key)
             return DONE
-        compared = self.compare(binding)
+        contradictions = validate_topology_binding(binding)
+        errors = [*contradictions, *unusable_references(binding, self._reads_topology())]
+        compared = self.compare(binding) if not contradictions else []
         changes = [change for each in compared for change in each.changes]
         applied = await self.deps.applier.apply(changes, barrier=self.barrier, key=key)
-        outcome = await self.report(binding, [each.status for each in compared])
+        if changes and not applied.failures:
+            # The change of the object wakes us again. What we replace ourselves is not out of sync meanwhile.
+            return DONE
+        outcome = await self.report(binding, errors, compared)
         applied.raise_failure()
         return outcome
 
-    def compare(self, binding: ClusterTopologyBinding) -> list[Comparison]:
-        """Every enabled backend that reads topology, and every binding that names one which does not."""
-        external = {
-            each.scheduler_name: each.topology_reference for each in binding.spec.scheduler_topology_bindings
+    def _reads_topology(self) -> dict[str, bool]:
+        """Which of the enabled schedulers read topology objects, by both of their names."""
+        return {
+            name: isinstance(backend, TopologyAware)
+            for backend in self.deps.scheduling.registry.enabled
+            for name in (backend.name, backend.scheduler_name)
         }
+
+    def compare(self, binding: ClusterTopologyBinding) -> list[Comparison]:
+        """Every enabled backend that reads topology, and every reference to one that does not."""
         compared = []
+        followed: set[str] = set()
         for backend in self.deps.scheduling.registry.enabled:
             if isinstance(backend, TopologyAware):
-                names = [name for name in (backend.name, backend.scheduler_name) if name in external]
-                reference = external.pop(names[0]) if names else None
+                followed |= {backend.name, backend.scheduler_name}
+                reference = binding.reference_for(backend.name, backend.scheduler_name)
                 compared.append(self._compare(binding, backend, backend, reference))
-        compared += [
-            Comparison(
-                SchedulerTopologyStatus(
-                    scheduler_name=name,
-                    topology_reference=reference,
-                    message=f"{name!r}: scheduler backend is not enabled in Grove, or does not read topology",
+        for each in binding.spec.scheduler_topology_bindings:
+            if each.scheduler_name not in followed:
+                message = "scheduler backend is not enabled in Grove, or does not read topology"
+                status = SchedulerTopologyStatus(
+                    scheduler_name=each.scheduler_name,
+                    topology_reference=each.topology_reference,
+                    message=message,
                 )
-            )
-            for name, reference in external.items()
-        ]
+                compared.append(Comparison(status, comparable=False))
         return compared
 
     def _compare(
-        self, binding: ClusterTopologyBinding, backend: Backend, aware: TopologyAware, reference: str | None
+        self, binding: ClusterTopologyBinding, backend: Backend, aware: TopologyAware, reference: str
     ) -> Comparison:
         resource = aware.topology_resource
         name = reference or binding.name
         if not self.deps.scheduling.cluster.serves(resource):
             missing = f"the cluster does not serve {resource}; install {backend.scheduler_name}'s CRDs"
-            return Comparison(_status(backend, name, message=missing))
+            return Comparison(_status(backend, name, message=missing), comparable=False)
         informer = self.deps.cache.informer(resource)
         item = informer.store.get(Key("", name)) if informer is not None else None
         there = item if isinstance(item, UntypedObject) else None
@@ -81,13 +95,14 @@ class TopologyReconciler:
         same = there is not None and aware.levels_of(there.manifest) == wanted
         if same and there is not None:
             return Comparison(_status(backend, name, there))
-        if reference is not None:
-            message = (
-                "does not exist" if there is None else "has other levels than the ClusterTopologyBinding"
-            )
-            return Comparison(_status(backend, name, there, f"{resource.kind} {name!r} {message}"))
+        if reference:
+            differs = "not found" if there is None else "levels differ from ClusterTopologyBinding levels"
+            return Comparison(_status(backend, name, there, f'{resource.kind} "{name}" {differs}'))
         if there is None:
-            return Comparison(_status(backend, name), (Apply(resource, aware.desired_topology(binding)),))
+            return Comparison(
+                _status(backend, name, message="is missing"),
+                (Apply(resource, aware.desired_topology(binding)),),
+            )
         if there.owner is None or there.owner.uid != binding.uid:
             message = f"{resource.kind} {name!r} exists, has other levels and is not owned by this binding"
             return Comparison(_status(backend, name, there, message))
@@ -96,27 +111,38 @@ class TopologyReconciler:
         return Comparison(_status(backend, name, there, "is being replaced"), gone)
 
     async def report(
-        self, binding: ClusterTopologyBinding, statuses: Sequence[SchedulerTopologyStatus]
+        self, binding: ClusterTopologyBinding, errors: Sequence[FieldError], compared: Sequence[Comparison]
     ) -> Outcome:
         now = self.deps.clock.now()
-        condition = _drift(statuses)
+        accepted, drift = _accepted(errors), _drift(compared)
         status: Manifest = {
             "observedGeneration": binding.metadata.generation,
-            "schedulerTopologyStatuses": [_told(each) for each in statuses],
-            "conditions": merged(binding, [condition] if condition else [], now=now),
+            "schedulerTopologyStatuses": [_told(each.status) for each in compared],
+            "conditions": merged(
+                binding,
+                [accepted, drift] if drift else [accepted],
+                now=now,
+                drop=() if drift else (conditions.SCHEDULER_TOPOLOGY_DRIFT,),
+            ),
         }
         reported = await self.deps.reporter.report(
             kinds.TOPOLOGY_BINDINGS, binding, status, barrier=self.barrier
         )
-        before = find_condition(binding.status.conditions, conditions.SCHEDULER_TOPOLOGY_DRIFT)
-        if (
-            condition is not None
-            and reported.written
-            and (before is None or before.status != condition.status)
-        ):
-            tell = events.topology_in_sync if condition.status == "False" else events.topology_drift
-            self.deps.recorder.send(tell(binding, condition.message))
+        if reported.written:
+            self._tell(binding, accepted, drift)
         return reported.outcome
+
+    def _tell(self, binding: ClusterTopologyBinding, accepted: Condition, drift: Condition | None) -> None:
+        if accepted.status == "False" and _is_news(binding, accepted):
+            self.deps.recorder.send(events.binding_refused(binding, accepted.message))
+        if drift is not None and _is_news(binding, drift):
+            tell = events.topology_in_sync if drift.status == "False" else events.topology_drift
+            self.deps.recorder.send(tell(binding, drift.message))
+
+
+def _is_news(binding: ClusterTopologyBinding, condition: Condition) -> bool:
+    before = find_condition(binding.status.conditions, condition.type)
+    return before is None or before.status != condition.status
 
 
 def _status(
@@ -145,15 +171,27 @@ def _told(status: SchedulerTopologyStatus) -> Manifest:
     return told
 
 
-def _drift(statuses: Sequence[SchedulerTopologyStatus]) -> Condition | None:
-    if not statuses:
+def _accepted(errors: Sequence[FieldError]) -> Condition:
+    if errors:
+        message = "; ".join(map(str, errors))
+        return Condition(type=conditions.ACCEPTED, status="False", reason=conditions.INVALID, message=message)
+    return Condition(
+        type=conditions.ACCEPTED,
+        status="True",
+        reason=conditions.VALID,
+        message="every level and every reference is understood",
+    )
+
+
+def _drift(compared: Sequence[Comparison]) -> Condition | None:
+    if not compared:
         return None
-    off = [each for each in statuses if not each.in_sync]
+    off = [each for each in compared if not each.status.in_sync]
+    message = "; ".join(f"{each.status.scheduler_name}: {each.status.message}" for each in off)
     if not off:
         status, reason, message = "False", conditions.IN_SYNC, "every scheduler's topology agrees"
+    elif all(each.comparable for each in off):
+        status, reason = "True", conditions.DRIFT
     else:
-        message = "; ".join(f"{each.scheduler_name}: {each.message or 'not there yet'}" for each in off)
-        drifted = any(each.scheduler_backend_topology_observed_generation for each in off)
-        status = "True" if drifted else "Unknown"
-        reason = conditions.DRIFT if drifted else conditions.TOPOLOGY_NOT_FOUND
+        status, reason = "Unknown", conditions.TOPOLOGY_NOT_FOUND
     return Condition(type=conditions.SCHEDULER_TOPOLOGY_DRIFT, status=status, reason=reason, message=message)

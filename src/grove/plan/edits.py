@@ -205,7 +205,8 @@ def defer_edits(edited: EditedGang, gang: PodGang, editable: Collection[str]) ->
     for wanted, group in _matched(desired, gang):
         wanted["topologyConstraint"] = _constraint(group.topology_constraint)
     # KAI takes constraints of a named topology only.
-    desired["metadata"]["annotations"][labels.TOPOLOGY_NAME] = gang.annotations.get(labels.TOPOLOGY_NAME)
+    for name in (labels.TOPOLOGY_NAME, labels.SCHEDULER_TOPOLOGY):
+        desired["metadata"]["annotations"][name] = gang.annotations.get(name)
 
 
 def _matched(desired: Manifest, gang: PodGang) -> Iterator[tuple[Manifest, PodGroup]]:

@@ -388,25 +388,8 @@ VALIDATIONS: dict[str, tuple[PodCliqueSet, Sequence[str]]] = {
         make.cliqueset("s" * 20, {"c" * 20: 1}, groups=[make.scaling_group("g" * 20, ["c" * 20])]),
         ["spec.template.cliques[0].name"],
     ),
-    "a constraint without a topology": (
-        make.cliqueset(
-            cliques=[make.template("a", topologyConstraint={"pack": {"preferred": "rack"}})],
-            groups=[make.scaling_group("g", ["a"], topologyConstraint={"pack": {"required": "rack"}})],
-        ),
-        [
-            "spec.template.podCliqueScalingGroups[0].topologyConstraint.topologyName",
-            "spec.template.cliques[0].topologyConstraint.topologyName",
-        ],
-    ),
     "a constraint with a topology": (
         make.cliqueset(template={"topologyConstraint": {"topologyName": "c", "pack": {"required": "rack"}}}),
-        [],
-    ),
-    "a topology by annotation": (
-        make.cliqueset(
-            template={"topologyConstraint": {"pack": {"required": "rack"}}},
-            annotations={"kai.scheduler/topology": "c"},
-        ),
         [],
     ),
 }

@@ -11,6 +11,7 @@ from grove.api.pod import Pod
 from grove.backends.base import Reading, Verdict
 from grove.backends.kai import KaiBackend
 from grove.backends.kai.queue import QUEUE, QUEUES
+from grove.backends.kai.topology import TOPOLOGIES
 from grove.meta import Manifest
 from grove.testing import make
 
@@ -163,7 +164,35 @@ def test_a_missing_queue_is_no_matter_to_a_gang_that_is_placed_and_unknown_queue
     assert KaiBackend().read(GANG, (), pods(), on(clusters.KAI_012)).reason == "WaitingForScheduler"
 
 
-def test_kai_queues_are_watched() -> None:
+TOPOLOGY = {"metadata": {"name": "c"}, "spec": {"levels": [{"nodeLabel": "example.com/zone"}]}}
+PACKED = {
+    "no such Topology": ("d", "example.com/zone", "KAI has no Topology 'd'"),
+    "no such level": ("c", "example.com/rack", "KAI's Topology 'c' has no level example.com/rack"),
+    "all there": ("c", "example.com/zone", ""),
+}
+
+
+@pytest.mark.parametrize(("named", "level", "want"), PACKED.values(), ids=PACKED)
+def test_a_topology_that_kai_lacks_is_named_because_kai_only_says_that_it_is_unable(
+    named: str, level: str, want: str
+) -> None:
+    gang = make.gang(
+        "g",
+        [make.podgroup("leader", 2), make.podgroup("worker", 2, preferred=level)],
+        annotations={"grove.io/topology-name": named},
+    )
+    known = replace(on(clusters.KAI_012), observed={TOPOLOGIES: (TOPOLOGY,)})
+    said = KaiBackend().read(gang, conditions(message="Unable to schedule podgroup"), pods(), known)
+    if not want:
+        assert said.reason == "Unschedulable"
+        return
+    assert (said.verdict, said.reason) == (NO, "TopologyNotFound")
+    assert want in said.message
+    assert KaiBackend().read(gang, (), pods(node="n1"), known).verdict == Verdict.SCHEDULED
+
+
+def test_kai_queues_and_topologies_are_watched() -> None:
     assert [str(each.resource) for each in KaiBackend().traits(on(clusters.KAI_012)).observes] == [
-        "queues.scheduling.run.ai"
+        "queues.scheduling.run.ai",
+        "topologies.kai.scheduler",
     ]

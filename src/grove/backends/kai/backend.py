@@ -31,7 +31,6 @@ from grove.backends.kai import reading, topology
 from grove.backends.kai.queue import QUEUE, QUEUES, missing_queue, queue_conflicts, queue_of
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
 from grove.backends.shape import (
-    constraints_of,
     groups_by_podgroup,
     named,
     owned_metadata,
@@ -55,7 +54,6 @@ STALENESS_FIELD: Final = f"podgroups.{GROUP}:{STALENESS_PATH}"
 POD_GROUP_ANNOTATION: Final = "pod-group-name"
 SKIP_PODGROUPER: Final = "kai.scheduler/skip-podgrouper"
 SUBGROUP_LABEL: Final = "kai.scheduler/subgroup-name"
-TOPOLOGY_ANNOTATION: Final = "kai.scheduler/topology"
 
 #: KAI evicts the rest of a gang after a minute below its minimum; Grove's termination delay shall decide.
 _NEVER_STALE: Final = "-1s"
@@ -93,7 +91,7 @@ class KaiBackend:
     def traits(self, context: Context) -> Traits:
         return Traits(
             probes=_probes() if context.cluster.serves(PODGROUPS) else (),
-            observes=(ObservedResource(QUEUES),),
+            observes=(ObservedResource(QUEUES), ObservedResource(topology.TOPOLOGIES)),
             editable=frozenset({Edit.MINIMUM, Edit.PRIORITY}),
             config_keys=frozenset({"queue", "stalenessGracePeriod"}),
         )
@@ -102,7 +100,6 @@ class KaiBackend:
         return [
             *_name_errors(cliqueset),
             *queue_conflicts(cliqueset),
-            *_topology_errors(cliqueset),
         ]
 
     def translate(self, gang: PodGang, context: Context) -> Translation:
@@ -135,7 +132,9 @@ class KaiBackend:
     def read(
         self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
     ) -> Reading:
-        return reading.read(gang, objects, pods, missing_queue(gang, context))
+        return reading.read(
+            gang, objects, pods, missing_queue(gang, context), topology.obstacle(gang, context)
+        )
 
     def desired_topology(self, binding: ClusterTopologyBinding) -> Manifest:
         return topology.desired_topology(binding)
@@ -248,16 +247,14 @@ def _subgroups(gang: PodGang, needed: Sequence[PodGroup], context: Context) -> I
 def _constraint(gang: PodGang, constraint: GangTopologyConstraint | None) -> Manifest:
     if constraint is None or not (constraint.required or constraint.preferred):
         return {}
-    topology = gang.annotations.get(labels.TOPOLOGY_NAME) or gang.annotations.get(TOPOLOGY_ANNOTATION)
-    if not topology:
+    named = topology.name_of(gang)
+    if not named:
         raise Unsupported(
             f"gang {gang.key} has a topology constraint but no annotation {labels.TOPOLOGY_NAME} that names "
             "the KAI Topology; KAI would ignore the constraint"
         )
     levels = {"requiredTopologyLevel": constraint.required, "preferredTopologyLevel": constraint.preferred}
-    return {
-        "topologyConstraint": {"topology": topology, **{key: each for key, each in levels.items() if each}}
-    }
+    return {"topologyConstraint": {"topology": named, **{key: each for key, each in levels.items() if each}}}
 
 
 def _refuse_bad_names(gang: PodGang, subgroups: Sequence[Mapping[str, Any]]) -> None:
@@ -295,18 +292,4 @@ def _name_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
                 f"spec.template.cliques[{index}].name",
                 f"gives the podgroup {name!r}, which must be a DNS label of at most {names.LABEL_LIMIT} "
                 "characters to be a subGroup of KAI",
-            )
-
-
-def _topology_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
-    """Constraints of a set that names no topology: KAI would ignore them."""
-    found = list(constraints_of(cliqueset))
-    named = any(constraint.topology_name for _, constraint in found)
-    annotations = cliqueset.annotations
-    if named or annotations.get(labels.TOPOLOGY_NAME) or annotations.get(TOPOLOGY_ANNOTATION):
-        return
-    for field, constraint in found:
-        if constraint.required or constraint.preferred:
-            yield FieldError(
-                f"{field}.topologyName", "is required: KAI takes constraints only of a named topology"
             )

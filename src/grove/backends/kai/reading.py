@@ -19,6 +19,7 @@ from grove.meta import Manifest
 CONDITION: Final = "UnschedulableOnNodePool"
 UNSCHEDULABLE: Final = "Unschedulable"
 NO_QUEUE: Final = "QueueDoesNotExist"
+NO_TOPOLOGY: Final = "TopologyNotFound"
 #: What KAI calls the ordinary case; other reasons are passed on, because they need another cure.
 _ORDINARY: Final = ("", "PodSchedulingErrors", UNSCHEDULABLE)
 
@@ -29,8 +30,14 @@ _PREFIX = re.compile(
 _NAME = re.compile(r"[A-Za-z]+")
 
 
-def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], missing_queue: str = "") -> Reading:
-    """What became of the gang; of one whose queue is missing KAI itself says nothing."""
+def read(
+    gang: PodGang,
+    objects: Sequence[Manifest],
+    pods: Sequence[Pod],
+    missing_queue: str = "",
+    topology: str = "",
+) -> Reading:
+    """What became of the gang; of one whose queue or topology is missing KAI says nothing, or not why."""
     seen = progress(gang, pods)
     decided = verdict_of(gang, seen)
     if decided is not None:
@@ -38,6 +45,9 @@ def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], missin
     if missing_queue:
         why = f"KAI has no queue {missing_queue!r}; create it, or correct {QUEUE}"
         return Reading(Verdict.UNSCHEDULABLE, NO_QUEUE, f"{seen.sentence}; {why}.")
+    if topology:
+        why = f"{topology}; see the condition SchedulerTopologyDrift of the ClusterTopologyBinding"
+        return Reading(Verdict.UNSCHEDULABLE, NO_TOPOLOGY, f"{seen.sentence}; {why}.")
     said = [*_conditions(objects), *_pod_words(seen)]
     if not said:
         return seen.waiting()

@@ -47,6 +47,7 @@ class Gangs:
             frozenset(name for name, clique in seen.cliques.items() if clique.spec.replicas == 0),
             tuple(sorted(seen.layout(0).scaled_to.items())),
             (topology.uid, topology.metadata.generation) if topology is not None else None,
+            tuple(sorted(seen.references.items())),
         )
 
     def child_depends_on(self, child: Object) -> object:
@@ -109,6 +110,7 @@ def edited_gang(seen: CliqueSetState, planned: PlannedGang) -> EditedGang:
         backend=backend,
         external=backend in seen.external,
         topology=seen.topology,
+        reference=seen.references.get(backend, ""),
         minima=_minima(seen, planned),
     )
     return EditedGang(manifest, fields_of(seen.layout(planned.replica), planned))
@@ -143,11 +145,13 @@ def desired_gang(
     backend: str,
     external: bool = False,
     topology: ClusterTopologyBinding | None = None,
+    reference: str = "",
     minima: Mapping[str, int] | None = None,
 ) -> Manifest:
     """A gang as it is born: its podgroups listed, no pod referenced yet.
 
-    `minima` says by clique how many pods the gang cannot do without, where that is not the template's.
+    `reference` is the scheduler's own topology object, where it is not named like `topology`. `minima` says
+    by clique how many pods the gang cannot do without, where that is not the template's.
     """
     template = revision.template
     groups: list[Manifest] = [
@@ -174,6 +178,7 @@ def desired_gang(
                 **mirrored[1],
                 **record(*mirrored),
                 labels.TOPOLOGY_NAME: topology.name if topology is not None and packed else None,
+                labels.SCHEDULER_TOPOLOGY: reference if packed and reference else None,
                 labels.EXTERNAL_BACKEND: "true" if external else None,
                 labels.GENERATION_HASH: revision.hash or None,
             },

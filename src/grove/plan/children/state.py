@@ -26,6 +26,8 @@ class CliqueSetState:
     children: Children = field(default_factory=dict)
     topology: ClusterTopologyBinding | None = None
     backend: str = ""
+    #: By backend, the topology object of its scheduler that the binding references.
+    references: Mapping[str, str] = field(default_factory=dict)
     #: The gangs that stay with another backend for now, and with which: see `plan.moves`.
     staying: Mapping[str, str] = field(default_factory=dict)
     #: The backends that a process of their own acts for.
