@@ -25,6 +25,7 @@ from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load
 from grove.api.crd import definitions
 from grove.assembly import Identity, Operator, assemble
+from grove.embedded.actors import waiting
 from grove.embedded.actors.kubelet import Kubelet
 from grove.embedded.actors.nodes import NodeKeeper, NodeOptions
 from grove.embedded.clock import SystemClock
@@ -121,12 +122,16 @@ class RealWorld:
             clock = SystemClock()
             keeper = NodeKeeper(self._actors, clock, options=NodeOptions(heartbeat_seconds=0))
             self._tasks = [
-                asyncio.create_task(Kubelet(self._actors, clock).run(), name="kubelets"),
+                asyncio.create_task(self._kubelet(clock).run(), name="kubelets"),
                 asyncio.create_task(keeper.run(), name="nodes"),
             ]
         except BaseException:
             await self.control.stop()
             raise
+
+    def _kubelet(self, clock: SystemClock) -> Kubelet:
+        """Plays init containers too, with the accounts of their pods."""
+        return Kubelet(self._actors, clock, accounts=waiting.issued_by(self._actors))
 
     async def stop(self) -> None:
         for task in self._tasks:

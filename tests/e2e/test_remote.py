@@ -55,6 +55,18 @@ def test_the_verbs_of_an_actor_work_over_https(tmp_path: Path) -> None:
     over_https(tmp_path, story)
 
 
+def test_a_client_of_a_service_account_is_nobody_else(tmp_path: Path) -> None:
+    async def story(client: RemoteClient) -> None:
+        async with client.account("default", "default") as account:
+            with pytest.raises(ApiError) as refused:
+                await account.list(MAPS)
+        assert refused.value.status == 403
+        assert "system:serviceaccount:default:default" in refused.value.message
+        assert (await client.list(MAPS))["items"] == []
+
+    over_https(tmp_path, story)
+
+
 def test_a_watch_tells_changes_in_order_also_when_a_line_is_long(tmp_path: Path) -> None:
     async def story(client: RemoteClient) -> None:
         version = (await client.list(MAPS))["metadata"]["resourceVersion"]

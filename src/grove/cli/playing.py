@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 from grove.backends.sample import sample_of
 from grove.cli.guests import GuestClient, OnlyNodes
 from grove.cli.talk import Failed, say
+from grove.embedded.actors import waiting
 from grove.embedded.actors.kubelet import Kubelet
 from grove.embedded.actors.mirror import Mirrors
 from grove.embedded.actors.nodes import NodeKeeper, NodeOptions
@@ -24,6 +25,7 @@ from grove.embedded.clock import SystemClock, rfc3339
 from grove.embedded.errors import ApiError, Manifest
 from grove.embedded.local import ActorClient
 from grove.embedded.nodes import NodeShape, node_objects
+from grove.embedded.remote import RemoteClient
 from grove.words import counted
 
 #: On the nodes that we made in somebody else's cluster: ours to play and to remove.
@@ -49,13 +51,14 @@ class Players:
 
 @contextlib.asynccontextmanager
 async def playing(
-    client: ActorClient, shape: NodeShape, *, version: str, schedulers: Sequence[str] = ()
+    client: RemoteClient, shape: NodeShape, *, version: str, schedulers: Sequence[str] = ()
 ) -> AsyncIterator[Players]:
     """Every node of a cluster that is ours alone, those of the shape first; and these schedulers."""
     for name in schedulers:
         await SIMULATORS[name].install(client)
     await _each(_create(client, node) for node in _shaped(shape, version))
-    async with _running(client, NodeOptions(version=version), schedulers) as players:
+    options, accounts = NodeOptions(version=version), waiting.issued_by(client)
+    async with _running(client, options, accounts, schedulers) as players:
         yield players
 
 
@@ -70,7 +73,8 @@ async def playing_guests(client: GuestClient, shape: NodeShape, *, version: str)
     try:
         await _each(_create(client, node) for node in nodes)
         options = NodeOptions(version=version, heartbeat_seconds=_HEARTBEAT_SECONDS)
-        async with _running(guarded, options) as players:
+        # Pods that wait look for others on all nodes, and as us: tokens are not ours to ask for here.
+        async with _running(guarded, options, waiting.always(client)) as players:
             yield players
     finally:
         await _remove(client, names)
@@ -78,12 +82,12 @@ async def playing_guests(client: GuestClient, shape: NodeShape, *, version: str)
 
 @contextlib.asynccontextmanager
 async def _running(
-    client: ActorClient, options: NodeOptions, schedulers: Sequence[str] = ()
+    client: ActorClient, options: NodeOptions, accounts: waiting.Accounts, schedulers: Sequence[str] = ()
 ) -> AsyncIterator[Players]:
     clock, mirrors = SystemClock(), Mirrors(client)
     actors: list[tuple[str, Actor]] = [
         ("nodes", NodeKeeper(client, clock, mirrors=mirrors, options=options)),
-        ("kubelets", Kubelet(client, clock, mirrors=mirrors)),
+        ("kubelets", Kubelet(client, clock, mirrors=mirrors, accounts=accounts)),
     ]
     around = Surroundings(
         lambda _: client, clock, mirrors, options.version.removeprefix("v").rpartition(".")[0]

@@ -11,28 +11,31 @@ import gc
 import logging
 import os
 import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from grove.embedded.access.authentication import Authenticator
+from grove.embedded.access.authentication import Authenticator, service_account_user
 from grove.embedded.access.kubeconfig import kubeconfig, write_kubeconfig
 from grove.embedded.access.rbac import Authorizer
 from grove.embedded.access.tls import Certificates, make_certificates
 from grove.embedded.actors.garbage import GarbageCollector
-from grove.embedded.actors.kubelet import Kubelet
+from grove.embedded.actors.kubelet import Kubelet, KubeletOptions
 from grove.embedded.actors.mirror import Mirrors
 from grove.embedded.actors.namespaces import NamespaceDeleter
 from grove.embedded.actors.nodes import NodeKeeper, NodeOptions
 from grove.embedded.actors.podgroup_protection import PodGroupProtection
 from grove.embedded.actors.schedulers.simulator import Actor, Surroundings
 from grove.embedded.actors.schedulers.simulators import SIMULATORS
+from grove.embedded.actors.waiting import account_of
 from grove.embedded.clock import Clock, SystemClock, rfc3339
 from grove.embedded.errors import Manifest, gone
 from grove.embedded.faults import Faults
 from grove.embedded.identity import MASTERS, User
 from grove.embedded.kinds import crds
 from grove.embedded.kinds.catalog import Catalog
-from grove.embedded.local import LocalClient
+from grove.embedded.local import ActorClient, LocalClient
 from grove.embedded.machinery.ssa import Mode
 from grove.embedded.nodes import NodeShape, node_objects
 from grove.embedded.requests import RequestLog
@@ -75,6 +78,7 @@ class ClusterOptions:
     """Waits for the disk at every write, so that the end of the machine loses nothing either."""
     actors: bool = True
     schedulers: tuple[str, ...] = SCHEDULERS
+    kubelet: KubeletOptions = field(default_factory=KubeletOptions)
     features: frozenset[str] | None = None
     """The feature gates of the native gang API that are on; None for all, an empty set for none."""
     managed_fields: Mode = "full"
@@ -293,7 +297,7 @@ class EmbeddedCluster:
             "nodes": NodeKeeper(
                 self._own("nodes"), self.clock, mirrors=mirrors, options=self._node_options()
             ),
-            "kubelet": Kubelet(self._own("kubelet"), self.clock, mirrors=mirrors),
+            "kubelet": self._kubelet(mirrors),
         }
         if minor != "1.35":
             protection = PodGroupProtection(self._own("podgroups"), self.clock, minor=minor, mirrors=mirrors)
@@ -304,6 +308,23 @@ class EmbeddedCluster:
                 raise ValueError(f"unknown scheduler {name!r}; choose from {', '.join(SCHEDULERS)}")
             actors |= SIMULATORS[name].actors(around)
         return actors
+
+    def _kubelet(self, mirrors: Mirrors) -> Kubelet:
+        kubelet = Kubelet(
+            self._own("kubelet"),
+            self.clock,
+            mirrors=mirrors,
+            options=self.options.kubelet,
+            accounts=self._account,
+        )
+        self.app.log_lines = kubelet.log_lines
+        return kubelet
+
+    @asynccontextmanager
+    async def _account(self, pod: Manifest) -> AsyncIterator[ActorClient]:
+        """A client of a program in a pod: it may do what the pod's service account may."""
+        namespace = pod["metadata"]["namespace"]
+        yield self.client(service_account_user(namespace, account_of(pod)), agent="grove-wait-for")
 
     def _node_options(self) -> NodeOptions:
         return NodeOptions(version=version_info(self.options.kubernetes)["gitVersion"])

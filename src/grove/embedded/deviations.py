@@ -274,7 +274,8 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "containers",
         ACTORS,
-        "Containers start at once, run for ever and log one line, unless the pod's annotations say more.",
+        "Containers start at once, init containers end at once, and each logs one line, unless the pod's "
+        "annotations say more. Only Grove's own `grove-initc` does what it is there for.",
         "Scripted failures are what tests need: `embedded.grove.io/fail-after` and its siblings.",
     ),
 )

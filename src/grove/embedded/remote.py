@@ -11,7 +11,8 @@ import base64
 import builtins
 import ssl
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +27,7 @@ encode = msgspec.json.Encoder().encode
 
 REQUEST_SECONDS = 30.0
 CONNECT_SECONDS = 10.0
+TOKEN_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,15 @@ class Address:
     server: str
     tls: ssl.SSLContext = field(repr=False)
     headers: dict[str, str] = field(default_factory=dict, repr=False)
+    strangers: ssl.SSLContext | None = field(default=None, repr=False)
+    """For somebody else: trusts the same server, and shows it no certificate."""
 
 
 class RemoteClient:
     """The verbs of an actor, as requests; made and closed inside one event loop."""
 
     def __init__(self, address: Address, *, agent: str = "embedded") -> None:
+        self._address = address
         self._server = address.server.rstrip("/")
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=address.tls, limit=0),
@@ -51,6 +56,20 @@ class RemoteClient:
 
     async def close(self) -> None:
         await self._session.close()
+
+    @asynccontextmanager
+    async def account(self, namespace: str, name: str) -> AsyncIterator[RemoteClient]:
+        """A client that is a service account, by a token that the server issues to us for it."""
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        issued = await self.create(path, {**request, "spec": {"expirationSeconds": TOKEN_SECONDS}})
+        headers = {"Authorization": f"Bearer {issued['status']['token']}"}
+        tls = self._address.strangers or self._address.tls
+        client = RemoteClient(Address(self._server, tls, headers), agent=f"{namespace}/{name}")
+        try:
+            yield client
+        finally:
+            await client.close()
 
     async def get(self, path: str, **query: str) -> Manifest:
         return await self._send("GET", path, query)
@@ -127,12 +146,14 @@ def address_from(kubeconfig: Path) -> Address:
     cluster = _named(config, "clusters", context["cluster"], kubeconfig)["cluster"]
     user = _named(config, "users", context["user"], kubeconfig)["user"]
     authority = _content(cluster, "certificate-authority", kubeconfig)
-    tls = ssl.create_default_context(cadata=authority.decode("ascii") if authority else None)
+    trusted = authority.decode("ascii") if authority else None
+    tls, strangers = ssl.create_default_context(cadata=trusted), ssl.create_default_context(cadata=trusted)
     certificate, key = (_content(user, name, kubeconfig) for name in ("client-certificate", "client-key"))
     if certificate and key:
         _show(tls, certificate, key)
     token = user.get("token")
-    return Address(cluster["server"], tls, {"Authorization": f"Bearer {token}"} if token else {})
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return Address(cluster["server"], tls, headers, strangers)
 
 
 def _named(config: Manifest, part: str, name: str, path: Path) -> Manifest:

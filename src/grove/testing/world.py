@@ -22,6 +22,7 @@ from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load
 from grove.api.crd import definitions
 from grove.assembly import Operator, assemble
+from grove.embedded.actors.kubelet import KubeletOptions
 from grove.embedded.actors.schedulers.simulators import BESIDE_REAL, PLACEHOLDERS
 from grove.embedded.clock import LoopClock
 from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
@@ -65,6 +66,8 @@ class WorldOptions:
     gpus: int = 8
     #: Which simulated schedulers run besides kube-scheduler, each with what it needs in the cluster.
     schedulers: tuple[str, ...] = ()
+    #: How long pods take to start and stop, and whether that differs from pod to pod.
+    kubelet: KubeletOptions = field(default_factory=KubeletOptions)
     #: The feature gates of the native gang API; None for all, an empty set for a cluster without gangs.
     features: frozenset[str] | None = None
     #: Who the operator is; may do anything unless told otherwise.
@@ -322,6 +325,7 @@ async def _create(options: WorldOptions) -> World:
             managed_fields="lazy",
             schedulers=("default", *options.schedulers),
             features=options.features,
+            kubelet=options.kubelet,
         )
     )
     await cluster.start()

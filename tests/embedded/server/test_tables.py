@@ -49,6 +49,58 @@ def test_ages_are_written_as_kubectl_writes_them(seconds: int) -> None:
     assert age("2026-01-01T00:00:00Z", EPOCH + timedelta(seconds=seconds)) == DURATIONS[seconds]
 
 
+def init(name: str, state: Manifest, *, ready: bool = False) -> Manifest:
+    return {"name": name, "state": state, "ready": ready, "started": "running" in state, "restartCount": 1}
+
+
+RUNNING: Manifest = {"running": {}}
+LATER: Manifest = {"waiting": {"reason": "PodInitializing"}}
+DONE: Manifest = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+INITIALIZING = {
+    "the first of three runs": ([init("a", RUNNING), init("b", LATER), init("d", LATER)], "0/2", "Init:0/3"),
+    "the sidecar runs, and the third": (
+        [init("a", DONE, ready=True), init("b", RUNNING, ready=True), init("d", RUNNING)],
+        "1/2",
+        "Init:2/3",
+    ),
+    "one crashes": (
+        [init("a", {"waiting": {"reason": "CrashLoopBackOff"}}), init("b", LATER), init("d", LATER)],
+        "0/2",
+        "Init:CrashLoopBackOff",
+    ),
+    "one failed": (
+        [init("a", {"terminated": {"exitCode": 3, "reason": "Error"}}), init("b", LATER), init("d", LATER)],
+        "0/2",
+        "Init:Error",
+    ),
+    "all are through": (
+        [init("a", DONE, ready=True), init("b", RUNNING, ready=True), init("d", DONE, ready=True)],
+        "1/2",
+        "PodInitializing",
+    ),
+}
+
+
+@pytest.mark.parametrize(("statuses", "ready", "want"), INITIALIZING.values(), ids=INITIALIZING)
+def test_pods_show_how_far_their_init_containers_are(statuses: list[Manifest], ready: str, want: str) -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        containers = [{"name": name, "image": "i"} for name in "abd"]
+        containers[1]["restartPolicy"] = "Always"
+        await client.create(PODS, pod("p", nodeName="node-1", initContainers=containers))
+        waiting = {"name": "c", "state": LATER, "ready": False, "restartCount": 0}
+        images = {"image": "i", "imageID": "i"}
+        status = {
+            "phase": "Pending",
+            "initContainerStatuses": [{**each, **images} for each in statuses],
+            "containerStatuses": [{**waiting, **images}],
+        }
+        await client.patch(f"{PODS}/p/status", {"status": status})
+        (row,) = (await table(cluster, PODS))["rows"]
+        assert row["cells"][1:3] == [ready, want]
+
+    with_cluster(body)
+
+
 def test_pods_show_readiness_status_and_node() -> None:
     async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
         await client.create(PODS, pod("gated", schedulingGates=[{"name": "a.b/c"}]))

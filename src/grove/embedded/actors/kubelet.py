@@ -1,23 +1,32 @@
 """The kubelets of all nodes: bound pods start, become ready, fail by script, and stop.
 
-Acts on pods that have a node which is not lost. With a start-up time of zero a pod costs exactly one write,
-from Pending to Running and Ready. Annotations of a pod script its life:
+Acts on pods that have a node which is not lost. Init containers run first, one after the other. With a
+start-up time of zero and no init container that takes time a pod costs exactly one write, from Pending to
+Running and Ready. Annotations of a pod script its life:
 
-    embedded.grove.io/startup: 3s       time until its containers run (the default is an option)
+    embedded.grove.io/startup: 3s       time until its containers run, once its init containers are through
+                                        (the default is an option)
+    embedded.grove.io/init.NAME: 5s     time that the init container NAME takes (0)
+    embedded.grove.io/init-exit-code.NAME: "1"   with which code it ends (0)
+    embedded.grove.io/init-fail-count.NAME: "2"  how often it does so before it succeeds (always)
     embedded.grove.io/not-ready: "true" runs, but its probes fail; may be changed while it runs
     embedded.grove.io/fail-after: 10s   its containers end so long after each start
     embedded.grove.io/exit-code: "0"    with which code they end (1)
     embedded.grove.io/fail-count: "1"   how often they do so (always)
     embedded.grove.io/shutdown: 2s      time from deletion to the end, at most its grace period
+
+Grove's own init container runs the program that it is made for; see `waiting`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import dataclass
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
 
-from grove.embedded.actors import pod_status
+from grove.embedded.actors import pod_status, waiting
+from grove.embedded.actors.init_containers import PREFIX, InitContainers, crash_pause
 from grove.embedded.actors.mirror import Mirrors
 from grove.embedded.actors.nodes import address_of, is_lost
 from grove.embedded.actors.objects import (
@@ -40,10 +49,7 @@ from grove.embedded.actors.work import Work
 from grove.embedded.clock import Clock, rfc3339
 from grove.embedded.errors import ApiError, Manifest
 from grove.embedded.local import ActorClient
-
-PREFIX = "embedded.grove.io/"
-FIRST_CRASH_PAUSE = 10
-LONGEST_CRASH_PAUSE = 300
+from grove.wait_for.arguments import BadArgument
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +66,12 @@ class Life:
     """What a kubelet remembers of a pod; times are those of the event loop."""
 
     uid: str
-    seen: float
     address: str
+    init: InitContainers
+    reported: list[Manifest] = field(default_factory=list)
+    """What was last said of the init containers."""
+    said: list[str] = field(default_factory=list)
+    """What the waiting program has printed."""
     started: float | None = None
     started_at: str = ""
     stopping: float | None = None
@@ -81,10 +91,13 @@ class Kubelet:
         *,
         mirrors: Mirrors | None = None,
         options: KubeletOptions | None = None,
+        accounts: waiting.Accounts | None = None,
     ) -> None:
+        """`accounts` gives programs in containers their clients; without, they use the kubelet's own."""
         self._client = client
         self._clock = clock
         self._options = options or KubeletOptions()
+        self._accounts = accounts or waiting.always(client)
         self._own_mirrors = None if mirrors else Mirrors(client)
         self._mirrors = mirrors or self._own_mirrors or Mirrors(client)
         self._lives: dict[Key, Life] = {}
@@ -101,8 +114,15 @@ class Kubelet:
             self._nodes.subscribe(self._node_changed)
             await self._work.run()
         finally:
+            for life in self._lives.values():
+                life.init.stop()
             if self._own_mirrors:
                 await self._own_mirrors.close()
+
+    def log_lines(self, namespace: str, name: str, container: str) -> list[str]:
+        """What a container of a pod has printed so far, as far as a program runs in it."""
+        life = self._lives.get((namespace, name))
+        return life.said if life is not None and container == waiting.CONTAINER else []
 
     def _pod_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         pod = new or old
@@ -111,7 +131,8 @@ class Kubelet:
         if not name:
             return
         if new is None:
-            self._lives.pop(key, None)
+            if (life := self._lives.pop(key, None)) is not None:
+                life.init.stop()
             self._work.forget(key)
             self._on_node.get(name, {}).pop(key, None)
             return
@@ -143,10 +164,12 @@ class Kubelet:
     def _life(self, pod: Manifest) -> Life:
         life = self._lives.get(key_of(pod))
         if life is None or life.uid != uid_of(pod):
+            if life is not None:
+                life.init.stop()
             self._addresses += 1
             count = self._addresses
             address = f"10.{64 + count // 62500 % 64}.{count // 250 % 250}.{count % 250 + 1}"
-            life = Life(uid_of(pod), asyncio.get_running_loop().time(), address)
+            life = Life(uid_of(pod), address, InitContainers.of(pod))
             self._lives[key_of(pod)] = life
         return life
 
@@ -154,12 +177,48 @@ class Kubelet:
         if life.started is not None:
             # Already reported; the mirror has not heard of it yet.
             return self._until_failure(pod, life)
-        now = asyncio.get_running_loop().time()
-        rest = life.seen + self._startup(pod) - now
-        if rest > 0:
-            return rest
-        await self._run_containers(pod, node, life)
-        return self._until_failure(pod, life)
+        if life.over:
+            return None
+        now, stamp = asyncio.get_running_loop().time(), rfc3339(self._clock.now())
+        due = life.init.advance(pod, now, stamp, self._program)
+        if life.init.finished is not None:
+            due = life.init.finished + self._startup(pod) - now
+            if due <= 0:
+                await self._run_containers(pod, node, life)
+                return self._until_failure(pod, life)
+        if pod["spec"].get("initContainers"):
+            await self._report_init(pod, node, life, stamp)
+        return due
+
+    def _program(self, pod: Manifest, container: Manifest) -> Coroutine[object, object, str] | None:
+        """What an init container runs; None for one that only takes its time."""
+        return self._wait(pod, container) if container["name"] == waiting.CONTAINER else None
+
+    async def _wait(self, pod: Manifest, container: Manifest) -> str:
+        """Run the waiting program; its end is looked at, whatever it is."""
+        said = self._lives[key_of(pod)].said
+
+        def tell(sentence: str) -> None:
+            if said[-1:] != [sentence]:
+                said.append(sentence)
+
+        try:
+            return await waiting.wait(pod, container, self._accounts, tell)
+        except BadArgument as problem:
+            tell(str(problem))
+            raise
+        finally:
+            self._work.add(key_of(pod))
+
+    async def _report_init(self, pod: Manifest, node: Manifest, life: Life, stamp: str) -> None:
+        statuses = life.init.statuses(pod)
+        if statuses == life.reported:
+            return
+        status = pod_status.initializing(
+            pod, stamp, statuses, address=life.address, host=address_of(node), failed=life.init.failed
+        )
+        if await self._report(pod, status):
+            life.reported, life.over = statuses, life.init.failed
 
     async def _run_containers(
         self, pod: Manifest, node: Manifest, life: Life, last: pod_status.Exit | None = None
@@ -171,6 +230,7 @@ class Kubelet:
             ready=self._wants_ready(pod),
             address=(pod.get("status") or {}).get("podIP") or life.address,
             host=address_of(node),
+            init=life.init.statuses(pod),
             restarts=life.failures,
             last=last,
         )
@@ -206,7 +266,7 @@ class Kubelet:
             status = pod_status.ended(pod, stamp, end=end, restarts=life.failures)
             life.over = await self._report(pod, status)
             return None
-        pause = min(FIRST_CRASH_PAUSE * 2 ** min(life.failures, 10), LONGEST_CRASH_PAUSE)
+        pause = crash_pause(life.failures)
         life.failures += 1
         life.restart = asyncio.get_running_loop().time() + pause
         await self._report(pod, pod_status.crashed(pod, stamp, end=end, restarts=life.failures, pause=pause))
@@ -226,6 +286,7 @@ class Kubelet:
             # Only finalizers of others keep it; there is nothing left to stop.
             return None
         now = asyncio.get_running_loop().time()
+        life.init.stop()
         if life.stopping is None:
             life.stopping = now
         rest = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grove.embedded.actors.objects import condition
@@ -15,17 +16,67 @@ class Exit:
     code: int
     started: str
     finished: str
+    message: str = ""
+    """What it left in its termination message."""
 
     def as_state(self) -> Manifest:
-        reason = "Completed" if self.code == 0 else "Error"
-        return {
-            "terminated": {
-                "exitCode": self.code,
-                "reason": reason,
-                "startedAt": self.started,
-                "finishedAt": self.finished,
-            }
+        ended: Manifest = {
+            "exitCode": self.code,
+            "reason": "Completed" if self.code == 0 else "Error",
+            "startedAt": self.started,
+            "finishedAt": self.finished,
         }
+        if self.message:
+            ended["message"] = self.message
+        return {"terminated": ended}
+
+
+INITIALIZING: Manifest = {"waiting": {"reason": "PodInitializing"}}
+
+
+def crash_loop(pause: int) -> Manifest:
+    """The state of a container that failed and will be started again."""
+    message = f"back-off {pause}s restarting failed container"
+    return {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
+
+
+def initializing(
+    pod: Manifest, now: str, init: Sequence[Manifest], *, address: str, host: str, failed: bool = False
+) -> Manifest:
+    """Init containers are at work, or one of them `failed` for good; the others wait for them."""
+    incomplete = " ".join(each["name"] for each in init if not each["ready"])
+    unready = readiness(pod, now, ready=False, reason="PodFailed" if failed else "ContainersNotReady")
+    return {
+        "phase": "Failed" if failed else "Pending",
+        **_place(pod, now, address, host),
+        "initContainerStatuses": list(init),
+        "containerStatuses": [
+            container_status(c, INITIALIZING, ready=False) for c in pod["spec"].get("containers") or ()
+        ],
+        "conditions": [
+            _condition(pod, "PodReadyToStartContainers", now, met=True),
+            _condition(
+                pod,
+                "Initialized",
+                now,
+                met=not incomplete,
+                reason="ContainersNotInitialized",
+                message=f"containers with incomplete status: [{incomplete}]",
+            ),
+            *unready,
+        ],
+    }
+
+
+def _place(pod: Manifest, now: str, address: str, host: str) -> Manifest:
+    """Where the pod is, and since when."""
+    return {
+        "startTime": (pod.get("status") or {}).get("startTime") or now,
+        "hostIP": host,
+        "hostIPs": [{"ip": host}],
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+    }
 
 
 def running(
@@ -35,23 +86,18 @@ def running(
     ready: bool,
     address: str,
     host: str,
+    init: Sequence[Manifest] = (),
     restarts: int = 0,
     last: Exit | None = None,
 ) -> Manifest:
     """All containers run; `ready` is what their probes say."""
-    status = pod.get("status") or {}
-    start = status.get("startTime") or now
     containers = [
-        _container(c, {"running": {"startedAt": now}}, ready=ready, restarts=restarts, last=last)
+        container_status(c, {"running": {"startedAt": now}}, ready=ready, restarts=restarts, last=last)
         for c in pod["spec"].get("containers") or ()
     ]
     patch: Manifest = {
         "phase": "Running",
-        "startTime": start,
-        "hostIP": host,
-        "hostIPs": [{"ip": host}],
-        "podIP": address,
-        "podIPs": [{"ip": address}],
+        **_place(pod, now, address, host),
         "containerStatuses": containers,
         "conditions": [
             _condition(pod, "PodReadyToStartContainers", now, met=True),
@@ -59,9 +105,8 @@ def running(
             *readiness(pod, now, ready=ready),
         ],
     }
-    init = [_init(c, now) for c in pod["spec"].get("initContainers") or ()]
     if init:
-        patch["initContainerStatuses"] = init
+        patch["initContainerStatuses"] = list(init)
     return patch
 
 
@@ -89,14 +134,8 @@ def with_readiness(pod: Manifest, now: str, *, ready: bool) -> Manifest:
 
 def crashed(pod: Manifest, now: str, *, end: Exit, restarts: int, pause: int) -> Manifest:
     """The containers ended and will be started again after a pause."""
-    waiting = {
-        "waiting": {
-            "reason": "CrashLoopBackOff",
-            "message": f"back-off {pause}s restarting failed container",
-        }
-    }
     containers = [
-        _container(c, waiting, ready=False, restarts=restarts, last=end)
+        container_status(c, crash_loop(pause), ready=False, restarts=restarts, last=end)
         for c in pod["spec"].get("containers") or ()
     ]
     return {"containerStatuses": containers, "conditions": readiness(pod, now, ready=False)}
@@ -106,7 +145,7 @@ def ended(pod: Manifest, now: str, *, end: Exit, restarts: int = 0) -> Manifest:
     """The containers ended for good."""
     reason = "PodCompleted" if end.code == 0 else "PodFailed"
     containers = [
-        _container(c, end.as_state(), ready=False, restarts=restarts, last=None)
+        container_status(c, end.as_state(), ready=False, restarts=restarts, last=None)
         for c in pod["spec"].get("containers") or ()
     ]
     return {
@@ -116,9 +155,10 @@ def ended(pod: Manifest, now: str, *, end: Exit, restarts: int = 0) -> Manifest:
     }
 
 
-def _container(
-    container: Manifest, state: Manifest, *, ready: bool, restarts: int, last: Exit | None
+def container_status(
+    container: Manifest, state: Manifest, *, ready: bool, restarts: int = 0, last: Exit | None = None
 ) -> Manifest:
+    """The status of one container."""
     image = container.get("image") or ""
     return {
         "name": container["name"],
@@ -131,12 +171,6 @@ def _container(
         "state": state,
         "lastState": last.as_state() if last else {},
     }
-
-
-def _init(container: Manifest, now: str) -> Manifest:
-    if container.get("restartPolicy") == "Always":
-        return _container(container, {"running": {"startedAt": now}}, ready=True, restarts=0, last=None)
-    return _container(container, Exit(0, now, now).as_state(), ready=True, restarts=0, last=None)
 
 
 def _condition(

@@ -139,6 +139,8 @@ class App:
         self.requests = RequestLog() if requests is None else requests
         self.deletions = Deletions(api)
         self.bookmark_seconds = 60.0
+        #: What a container has printed, by namespace, pod and container; known to whoever plays the kubelets.
+        self.log_lines: Callable[[str, str, str], list[str]] = lambda namespace, pod, container: []
         self._patches = Patches(api)
         self._subresources = Subresources(api, self.deletions)
         self._reviews = Reviews(authorizer, authenticator)
@@ -347,6 +349,7 @@ class App:
             call.target.name,
             container=query.get("container", ""),
             tail=None if tail is None else int(tail),
+            printed=self.log_lines,
         )
         return reply(text.encode(), kind="text/plain")
 

@@ -114,9 +114,43 @@ def _statuses(obj: Manifest) -> list[Manifest]:
     return (obj.get("status") or {}).get("containerStatuses") or []
 
 
+def _sidecars(obj: Manifest) -> set[str]:
+    """The init containers that go on running beside the others."""
+    init = obj["spec"].get("initContainers") or ()
+    return {each["name"] for each in init if each.get("restartPolicy") == "Always"}
+
+
+def _init_statuses(obj: Manifest) -> list[Manifest]:
+    return (obj.get("status") or {}).get("initContainerStatuses") or []
+
+
+def _beside(obj: Manifest) -> list[Manifest]:
+    """The statuses of the sidecars that run."""
+    sidecars = _sidecars(obj)
+    return [each for each in _init_statuses(obj) if each["name"] in sidecars and each.get("started")]
+
+
 def _pod_ready(obj: Manifest, _: datetime) -> str:
-    ready = sum(1 for status in _statuses(obj) if status.get("ready"))
-    return f"{ready}/{len(obj['spec'].get('containers') or ())}"
+    ready = sum(1 for status in [*_statuses(obj), *_beside(obj)] if status.get("ready"))
+    return f"{ready}/{len(obj['spec'].get('containers') or ()) + len(_sidecars(obj))}"
+
+
+def _initializing(obj: Manifest) -> str:
+    """How far the init containers are, as `Init:1/2`; empty when they are through."""
+    sidecars = _sidecars(obj)
+    if _conditions(obj).get("Initialized") == "True":
+        return ""
+    for position, each in enumerate(_init_statuses(obj)):
+        state = each.get("state") or {}
+        waiting, ended = (state.get("waiting") or {}).get("reason"), state.get("terminated")
+        if (ended and not ended.get("exitCode")) or (each["name"] in sidecars and each.get("started")):
+            continue
+        if ended:
+            return f"Init:{ended.get('reason') or 'ExitCode:' + str(ended['exitCode'])}"
+        if waiting and waiting != "PodInitializing":
+            return f"Init:{waiting}"
+        return f"Init:{position}/{len(obj['spec'].get('initContainers') or ())}"
+    return ""
 
 
 def _pod_status(obj: Manifest, _: datetime) -> str:
@@ -125,7 +159,9 @@ def _pod_status(obj: Manifest, _: datetime) -> str:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
             shown = "SchedulingGated"
-    for container in reversed(_statuses(obj)):
+    initializing = _initializing(obj)
+    shown = initializing or shown
+    for container in reversed(_statuses(obj) if not initializing else []):
         state = container.get("state") or {}
         waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
         if waiting.get("reason"):
@@ -140,8 +176,10 @@ def _pod_status(obj: Manifest, _: datetime) -> str:
 
 
 def _pod_restarts(obj: Manifest, now: datetime) -> str:
-    count = sum(int(status.get("restartCount", 0)) for status in _statuses(obj))
-    ends = [((s.get("lastState") or {}).get("terminated") or {}).get("finishedAt") for s in _statuses(obj)]
+    initializing = bool(_initializing(obj))
+    shown = _init_statuses(obj) if initializing else [*_statuses(obj), *_beside(obj)]
+    count = sum(int(status.get("restartCount", 0)) for status in shown)
+    ends = [((s.get("lastState") or {}).get("terminated") or {}).get("finishedAt") for s in shown]
     last = max((end for end in ends if end), default=None)
     return f"{count} ({age(last, now)} ago)" if count and last else str(count)
 

@@ -5,7 +5,7 @@ Each is a small translation to a read or write of the object itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -132,24 +132,29 @@ class Subresources:
             if healthy - 1 < needed and _is_ready(pod):
                 raise _would_violate(budget["metadata"]["name"], needed, healthy)
 
-    def log_of(self, namespace: str, name: str, *, container: str, tail: int | None) -> str:
-        """What a container wrote, as the kubelet's annotation says; one plausible line when it says
-        nothing."""
+    def log_of(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        container: str,
+        tail: int | None,
+        printed: Callable[[str, str, str], list[str]],
+    ) -> str:
+        """What a container printed, or what the pod's annotation says; else one plausible line."""
         pod = self._api.get(self._pods(), namespace, name).obj
         names = [c["name"] for c in [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]]
         chosen = container or pod["spec"]["containers"][0]["name"]
         if chosen not in names:
             raise bad_request(f"container {chosen} is not valid for pod {name}")
+        lines = printed(namespace, name, chosen)
         phase = (pod.get("status") or {}).get("phase")
-        if phase == "Pending":
+        if phase == "Pending" and not lines:
             why = "ContainerCreating" if pod["spec"].get("nodeName") else "not scheduled to a node yet"
             raise bad_request(f'container "{chosen}" in pod "{name}" is waiting to start: {why}')
         text = (pod["metadata"].get("annotations") or {}).get(LOGS_ANNOTATION)
-        lines = (
-            text.splitlines()
-            if text
-            else [f"{chosen}: simulated container of pod {namespace}/{name} started"]
-        )
+        plausible = [f"{chosen}: simulated container of pod {namespace}/{name} started"]
+        lines = lines or (text.splitlines() if text else plausible)
         if tail is not None:
             lines = lines[-tail:] if tail > 0 else []
         return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,130 @@
+"""Runs Grove's waiting program in a simulated container: the program itself, in this process.
+
+It gets what a kubelet gives it: its arguments, the files of its volumes, and a client that is the pod's
+service account. What it says goes into the container's log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from typing import Any, Protocol, cast
+
+from grove.embedded.actors.objects import key_of, labels_of, uid_of
+from grove.embedded.errors import ApiError, Manifest
+from grove.embedded.local import ActorClient
+from grove.wait_for.arguments import CREDENTIALS, POD_INFO, BadArgument, parents_of
+from grove.wait_for.program import Ask, Pause, Program
+
+#: The container in which the program runs, whatever its image is called.
+CONTAINER = "grove-initc"
+_LABEL = re.compile(r"metadata\.labels\['([^']+)'\]")
+_FLAG = "--podcliques="
+
+#: Opens a client that is the service account of a pod.
+Accounts = Callable[[Manifest], AbstractAsyncContextManager[ActorClient]]
+
+
+def always(client: ActorClient) -> Accounts:
+    """The same client for every pod, where the server does not know service accounts."""
+
+    @asynccontextmanager
+    async def of(pod: Manifest) -> AsyncIterator[ActorClient]:
+        yield client
+
+    return of
+
+
+class Issuer(Protocol):
+    """Whoever can make a client that is a service account."""
+
+    def account(self, namespace: str, name: str) -> AbstractAsyncContextManager[ActorClient]: ...
+
+
+def issued_by(issuer: Issuer) -> Accounts:
+    """For every pod a client that is its own service account."""
+    return lambda pod: issuer.account(key_of(pod)[0], account_of(pod))
+
+
+def account_of(pod: Manifest) -> str:
+    """The name of a pod's service account."""
+    return str(pod["spec"].get("serviceAccountName") or "default")
+
+
+async def wait(pod: Manifest, container: Manifest, accounts: Accounts, tell: Callable[[str], None]) -> str:
+    """Run the program to its end; its last words. Raises BadArgument for what ends the real one with 1."""
+    facts = _files(pod, container, POD_INFO)
+    if "token" not in _files(pod, container, CREDENTIALS):
+        raise BadArgument(f"there is no token in {CREDENTIALS}")
+    for name in ("namespace", "podgangname"):
+        if not facts.get(name):
+            raise BadArgument(f"failed to read {POD_INFO}/{name}")
+    flags = [flag for flag in container.get("args") or () if flag.startswith(_FLAG)]
+    program = Program(
+        parents_of(flag.removeprefix(_FLAG) for flag in flags),
+        namespace=facts["namespace"],
+        gang=facts["podgangname"],
+        chance=random.Random(f"{uid_of(pod)}/{'/'.join(key_of(pod))}").random,
+    )
+    async with accounts(pod) as client:
+        await _run(program, client, tell)
+    return program.sentence
+
+
+async def _run(program: Program, client: ActorClient, tell: Callable[[str], None]) -> None:
+    while (step := program.next_step()) is not None:
+        if isinstance(step, Pause):
+            await asyncio.sleep(step.seconds)
+            continue
+        try:
+            await _ask(step, program, client, tell)
+        except ApiError as error:
+            program.refused(error.status, error.message)
+        except (OSError, TimeoutError) as error:
+            program.unreachable(str(error) or type(error).__name__)
+        tell(program.sentence)
+
+
+async def _ask(step: Ask, program: Program, client: ActorClient, tell: Callable[[str], None]) -> None:
+    if not step.watch:
+        program.listed(await client.list(step.path, **step.query))
+        return
+    told = False
+    query = {name: value for name, value in step.query.items() if name != "watch"}
+    async with aclosing(cast(Any, client.watch(step.path, **query))) as stream:
+        async for event in stream:
+            told = True
+            program.saw(event)
+            tell(program.sentence)
+            if program.finished:
+                return
+    program.ended(told=told)
+
+
+def _files(pod: Manifest, container: Manifest, folder: str) -> dict[str, str]:
+    """What a container finds in a folder: of downward APIs and projected volumes, as a kubelet fills them."""
+    volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
+    found: dict[str, str] = {}
+    for mount in container.get("volumeMounts") or ():
+        if mount.get("mountPath") == folder:
+            volume = volumes.get(mount["name"]) or {}
+            sources = [volume, *((volume.get("projected") or {}).get("sources") or ())]
+            for source in sources:
+                found |= _projected(pod, source)
+    return found
+
+
+def _projected(pod: Manifest, source: Manifest) -> dict[str, str]:
+    if token := source.get("serviceAccountToken"):
+        return {token["path"]: account_of(pod)}
+    items = (source.get("downwardAPI") or {}).get("items") or ()
+    return {item["path"]: _fact(pod, item["fieldRef"]["fieldPath"]) for item in items if "fieldRef" in item}
+
+
+def _fact(pod: Manifest, field: str) -> str:
+    if label := _LABEL.fullmatch(field):
+        return labels_of(pod).get(label[1], "")
+    return key_of(pod)[0] if field == "metadata.namespace" else ""
