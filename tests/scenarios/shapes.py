@@ -12,6 +12,13 @@ from grove.testing import make
 
 #: How many replicas a scaling group of these sets has by its template.
 GROUP_REPLICAS: Final = 2
+#: And how many pods a role of them that is scaled by load.
+ROLE_REPLICAS: Final = 2
+#: How much waits for each replica of a group.
+QUEUE: Final[Manifest] = {
+    "type": "External",
+    "external": {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "0.5"}},
+}
 
 
 def alone() -> Manifest:
@@ -30,11 +37,25 @@ def group() -> Manifest:
     }
 
 
+def scaled() -> Manifest:
+    """A role and a scaling group that are scaled by load."""
+    worker = make.template("worker", ROLE_REPLICAS)
+    worker["spec"] |= {"minAvailable": 1, "autoScalingConfig": {"minReplicas": 1, "maxReplicas": 4}}
+    config = {"minReplicas": 1, "maxReplicas": 3, "metrics": [QUEUE]}
+    return {
+        "cliques": [worker, make.template("lead"), make.template("work")],
+        "groups": [
+            make.scaling_group("dec", ["lead", "work"], replicas=GROUP_REPLICAS, scaleConfig=config),
+        ],
+    }
+
+
 SHAPES: Final[Mapping[str, Callable[[], Manifest]]] = {
     "alone": alone,
     "pair": pair,
     "group": group,
     "sharing": group,
+    "scaled": scaled,
 }
 
 

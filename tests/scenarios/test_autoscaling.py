@@ -23,6 +23,10 @@ QUEUE: Manifest = {
     "type": "Pods",
     "pods": {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "0.5"}},
 }
+PER_REPLICA: Manifest = {
+    "type": "External",
+    "external": {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "0.5"}},
+}
 TARGET = Key("default", "train-0-worker")
 
 
@@ -164,6 +168,94 @@ def test_replicas_that_an_autoscaler_wrote_are_not_changed(
         assert before <= {each["metadata"]["uid"] for each in await world.pods()}
         after = await world.get(kinds.AUTOSCALERS, "train-0-worker")
         assert (after is None) is (happens is by_the_end_of_autoscaling)
+
+    run_world(story)
+
+
+def decode(image: str = "app", replicas: int = 1, **config: object) -> Manifest:
+    """A router, and one to three replicas of a leader with two workers."""
+    scale = {"minReplicas": 1, "maxReplicas": 3, "metrics": [PER_REPLICA], **config}
+    group = make.scaling_group("dec", ["lead", "work"], replicas=replicas, minAvailable=1, scaleConfig=scale)
+    worker = make.template("work", 2, pod=make.pod_spec(containers=[{"name": "main", "image": image}]))
+    roles = [make.template("router"), make.template("lead"), worker]
+    return make.cliqueset_manifest("train", roles, groups=[group])
+
+
+async def group_by_another_image(world: World) -> None:
+    await world.apply(decode("app:2"))
+
+
+async def group_by_other_replicas_and_bounds(world: World) -> None:
+    await world.apply(decode(replicas=2, maxReplicas=4))
+
+
+async def group_by_edits_while_nobody_looks(world: World) -> None:
+    await world.kill_operator()
+    await world.apply(decode("app:3", replicas=2))
+    await world.start_operator()
+
+
+async def group_by_the_loss_of_the_autoscaler(world: World) -> None:
+    await world.user.delete(kinds.AUTOSCALERS, Key("default", "train-0-dec"))
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        by_a_reconcile,
+        by_a_restart,
+        group_by_another_image,
+        group_by_other_replicas_and_bounds,
+        group_by_edits_while_nobody_looks,
+        group_by_the_loss_of_the_autoscaler,
+    ],
+    ids=lambda each: each.__name__,
+)
+def test_a_group_goes_from_one_to_three_and_back_and_stays_meanwhile(
+    happens: Callable[[World], Awaitable[None]],
+) -> None:
+    async def story(world: World) -> None:
+        await world.apply(decode())
+        await until_running(world, "train-0")
+        await world.settle()
+        assert len(await world.pods()) == 4
+        spec = (await autoscaler(world, "train-0-dec"))["spec"]
+        assert (spec["scaleTargetRef"]["kind"], spec["scaleTargetRef"]["name"]) == (
+            "PodCliqueScalingGroup",
+            "train-0-dec",
+        )
+        assert [each["metadata"]["name"] for each in await world.all(kinds.AUTOSCALERS)] == ["train-0-dec"]
+        await world.scale("train-0-dec", 3, of=kinds.SCALING_GROUPS)
+        await world.settle()
+        gangs = {"train-0", "train-0-dec-0", "train-0-dec-1"}
+        for _ in range(2):
+            assert {each["metadata"]["name"] for each in await world.all(kinds.GANGS)} == gangs
+            assert [each["status"]["phase"] for each in await world.pods()] == ["Running"] * 10
+            await happens(world)
+            await world.settle()
+        scale: Manifest = await world.user.get(
+            kinds.SCALING_GROUPS, Key("default", "train-0-dec"), type=dict, subresource="scale"
+        )
+        assert (scale["spec"]["replicas"], scale["status"]["replicas"]) == (3, 3)
+        assert len(await world.all(kinds.PODS, scale["status"]["selector"])) == 9
+        assert await world.get(kinds.AUTOSCALERS, "train-0-dec") is not None
+        await world.scale("train-0-dec", 1, of=kinds.SCALING_GROUPS)
+        await world.settle()
+        assert len(await world.pods()) == 4
+        # A clique of a group has no selector: the group is what is scaled.
+        clique = await world.get(kinds.CLIQUES, "train-0-dec-0-work") or {}
+        assert "hpaPodSelector" not in clique["status"]
+
+    run_world(story)
+
+
+def test_a_group_that_is_scaled_by_a_metric_that_counts_pods_is_told() -> None:
+    async def story(world: World) -> None:
+        await world.apply(decode(metrics=[QUEUE]))
+        await until_running(world, "train-0")
+        accepted = await set_condition(world, "train", "Accepted")
+        assert accepted["status"] == "True"
+        assert "by counting pods, and a replica of this group has 3" in accepted["message"]
 
     run_world(story)
 

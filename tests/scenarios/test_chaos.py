@@ -9,14 +9,16 @@ A failing seed is replayed with `pytest tests/scenarios/test_chaos.py -k "seeds 
 import asyncio
 import functools
 import random
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from tests.scenarios.shapes import GROUP_REPLICAS, SHAPES, train
+from tests.scenarios.shapes import GROUP_REPLICAS, ROLE_REPLICAS, SHAPES, train
 from tests.scenarios.stories import STAGES
 
 from grove.api import kinds
 from grove.embedded.faults import Fault
+from grove.errors import NotFound
 from grove.meta import Key, Manifest, Resource, resource
 from grove.testing.portrait import Guard, portrait
 from grove.testing.world import OPERATOR, World, WorldOptions, run_world
@@ -37,6 +39,9 @@ ACTS = (
     "scale",
     "scale group",
     "delete group",
+    "load",
+    "edit autoscaler",
+    "delete autoscaler",
     "delete pod",
     "delete object",
     "delete and apply",
@@ -94,6 +99,15 @@ async def user_acts(world: World, rng: random.Random, backend: str, cliqueset: M
             case "delete group" if groups := await world.all(kinds.SCALING_GROUPS):
                 name = rng.choice(groups)["metadata"]["name"]
                 await world.user.delete(kinds.SCALING_GROUPS, Key("default", name))
+            case "load" if autoscalers := await world.all(kinds.AUTOSCALERS):
+                spec = rng.choice(autoscalers)["spec"]
+                await scale_target(world, spec, rng.randint(spec["minReplicas"], spec["maxReplicas"]))
+            case "edit autoscaler" if autoscalers := await world.all(kinds.AUTOSCALERS):
+                key = Key("default", rng.choice(autoscalers)["metadata"]["name"])
+                await world.user.merge_patch(kinds.AUTOSCALERS, key, {"spec": {"maxReplicas": 9}})
+            case "delete autoscaler" if autoscalers := await world.all(kinds.AUTOSCALERS):
+                key = Key("default", rng.choice(autoscalers)["metadata"]["name"])
+                await world.user.delete(kinds.AUTOSCALERS, key)
             case "delete pod" if pods := await world.pods():
                 pod = rng.choice(pods)["metadata"]
                 await world.user.delete(kinds.PODS, Key("default", pod["name"]), uid=pod["uid"])
@@ -106,6 +120,14 @@ async def user_acts(world: World, rng: random.Random, backend: str, cliqueset: M
             case _:
                 pass
         await asyncio.sleep(rng.choice([0.0, 0.05, 0.7, 5.0]))
+
+
+async def scale_target(world: World, autoscaler: Manifest, replicas: int) -> None:
+    """What an autoscaler does; its target may just have gone."""
+    target = autoscaler["scaleTargetRef"]
+    of = kinds.CLIQUES if target["kind"] == kinds.CLIQUES.kind else kinds.SCALING_GROUPS
+    with suppress(NotFound):
+        await world.scale(target["name"], replicas, of)
 
 
 def survives(seed: int) -> None:
@@ -140,6 +162,9 @@ def survives(seed: int) -> None:
         await world.settle(quiet=150)
         for group in await world.all(kinds.SCALING_GROUPS):
             await world.scale(group["metadata"]["name"], GROUP_REPLICAS, kinds.SCALING_GROUPS)
+        for autoscaler in await world.all(kinds.AUTOSCALERS):
+            if autoscaler["spec"]["scaleTargetRef"]["kind"] == kinds.CLIQUES.kind:
+                await scale_target(world, autoscaler["spec"], ROLE_REPLICAS)
         await world.settle(quiet=12)
         assert await portrait(world, (OBJECTS[backend],)) == want, f"seed {seed}"
         assert guard.broken == [], f"seed {seed}"

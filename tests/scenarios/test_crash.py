@@ -20,12 +20,16 @@ OBJECTS: dict[str, Resource] = {
     "volcano": resource("scheduling.volcano.sh", "v1beta1", "PodGroup"),
 }
 #: More writes than the operator ever needs for the story below; `test_the_story_is_short_enough` checks it.
-MOST_WRITES = {"pair": 48, "group": 56}
-REPLICAS = {"pair": 2, "group": 1}
+MOST_WRITES = {"pair": 48, "group": 56, "scaled": 60}
+REPLICAS = {"pair": 2, "group": 1, "scaled": 1}
 #: Scaling groups are crashed with two schedulers: what differs between schedulers is in their objects.
 CASES = [
     (backend, shape, number)
-    for shape, backends in (("pair", tuple(OBJECTS)), ("group", ("default", "kai")))
+    for shape, backends in (
+        ("pair", tuple(OBJECTS)),
+        ("group", ("default", "kai")),
+        ("scaled", ("default",)),
+    )
     for backend in backends
     for number in range(1, MOST_WRITES[shape] + 1)
 ]
@@ -40,7 +44,7 @@ async def story(world: World, backend: str, shape: str) -> None:
 
 
 async def shrink(world: World, shape: str) -> None:
-    if shape == "group":
+    if shape in ("group", "scaled"):
         await world.scale("train-0-dec", 1, SCALING_GROUPS)
     else:
         await world.scale("train", 1)
@@ -67,7 +71,7 @@ def undisturbed(backend: str, shape: str) -> tuple[Manifest, int]:
 def test_the_story_is_short_enough_that_every_write_of_it_is_crashed(backend: str, shape: str) -> None:
     end, writes = undisturbed(backend, shape)
     assert 20 < writes <= MOST_WRITES[shape]
-    assert [pod["phase"] for pod in end["pods"]] == ["Running"] * {"pair": 3, "group": 4}[shape]
+    assert [pod["phase"] for pod in end["pods"]] == ["Running"] * {"pair": 3, "group": 4, "scaled": 4}[shape]
 
 
 @pytest.mark.parametrize("reached", [False, True], ids=["before it took effect", "after it took effect"])
