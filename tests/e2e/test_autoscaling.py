@@ -223,6 +223,38 @@ def test_what_is_scaled_to_zero_stays_there_and_less_than_the_minimum_is_raised(
     with_metrics(plane, "by-hand", story)
 
 
+def test_autoscalers_of_users_meet_what_the_guide_says(plane: Plane) -> None:
+    """A clique of a group cannot be scaled by load, and one clique not by two autoscalers."""
+
+    async def story(act: Act, api: MetricsApi) -> None:
+        scene = act.scene
+        await scene.nodes(3)
+        api.cpu[scene.namespace], api.queue[scene.namespace] = 100, 10
+        both = scaled_by_queue()
+        both["spec"]["template"]["cliques"] += scaled_by_cpu()["spec"]["template"]["cliques"][1:]
+        await scene.apply(both)
+        await scene.until(lambda: scene.running("train-0", 6), "all pods run", seconds=PATIENCE)
+        for name, target in (("member", f"{GROUP}-0-work"), ("rival", TARGET)):
+            reference = {"apiVersion": "grove.io/v1alpha1", "kind": "PodClique", "name": target}
+            spec = {"scaleTargetRef": reference, "maxReplicas": 4, "metrics": [CPU]}
+            await scene.apply(make.object_manifest(kinds.AUTOSCALERS, name, spec))
+        for name, reason in (
+            ("member", "InvalidSelector"),
+            ("rival", "AmbiguousSelector"),
+            (TARGET, "AmbiguousSelector"),
+        ):
+            await scene.until(
+                lambda name=name, reason=reason: (  # type: ignore[misc]
+                    condition_of(autoscaler(scene, name), "ScalingActive").get("reason") == reason
+                ),
+                f"{name} says {reason}: {condition_of(autoscaler(scene, name), 'ScalingActive')}",
+                seconds=PATIENCE,
+            )
+        assert condition_of(autoscaler(scene, GROUP), "ScalingActive")["status"] == "True"
+
+    with_metrics(plane, "of-users", story)
+
+
 def test_a_settled_set_with_autoscalers_is_not_written_to(plane: Plane) -> None:
     async def story(act: Act, api: MetricsApi) -> None:
         scene = act.scene
