@@ -116,7 +116,7 @@ class PodCliqueStatus(View):
 
     observed_generation: Annotated[Int64 | None, says("Generation this status belongs to.")] = None
     last_errors: Annotated[tuple[LastError, ...], says("Errors of the last reconcile that failed.")] = ()
-    replicas: Annotated[Int32, says("Pods that exist and are not terminating.")] = 0
+    replicas: Annotated[Int32, says("Pods that exist and are neither terminating nor failed.")] = 0
     ready_replicas: Annotated[Int32, says("Pods that are ready.", default=0)] = 0
     updated_replicas: Annotated[Int32, says("Pods made from the current template.", default=0)] = 0
     schedule_gated_replicas: Annotated[Int32, says("Pods still behind a scheduling gate.", default=0)] = 0

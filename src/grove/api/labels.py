@@ -59,6 +59,8 @@ GENERATION_HASH: Final = "grove.io/generation-hash"
 EDIT_PENDING: Final = "grove.io/edit-pending"
 #: On a pod: the revision of its gang that it was made for; see `api.revision`.
 GANG_REVISION: Final = "grove.io/gang-revision"
+#: On a pod: how many pods in its place have failed in a row before it.
+FAILURES: Final = "grove.io/failures"
 #: On a clique: the replicas of its template when they were last applied to it.
 TEMPLATE_REPLICAS: Final = "grove.io/template-replicas"
 #: On a clique whose template leaves minAvailable out: what was decided when the first clique of the role was

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from grove.api import conditions, kinds, labels, names
@@ -30,10 +30,11 @@ from grove.meta import Key, Manifest, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.clique_status import desired_clique_status
 from grove.plan.conditions import timestamp
+from grove.plan.failures import failures_in_a_row, how_it_failed, resting
 from grove.plan.gang.restart import bound_by_podgroup, kept
 from grove.plan.moves import backend_of, leaves, stranded
 from grove.plan.places import leaving, until_stuck
-from grove.plan.pods import NewPod, desired_pod, mislabelled, outdated, plan_pods
+from grove.plan.pods import NewPod, PodPlan, desired_pod, mislabelled, outdated, plan_pods
 from grove.plan.sharing import claims_of, missing_templates
 from grove.plan.startup import CONTAINER, Wait, wait_of
 from grove.plan.urgency import Urgency
@@ -111,13 +112,16 @@ class CliqueReconciler:
         return soonest(
             outcome,
             After(POD_LIMIT_SECONDS, "the set may not have more pods") if shortage is not None else DONE,
-            self.until_stuck(seen),
+            *self.waits(seen),
         )
 
-    def until_stuck(self, seen: Seen) -> Outcome:
-        """When to look again although no pod that is waited for has gone: it is waited for no longer."""
-        left = until_stuck(seen.leaving.values(), self.deps.clock.now())
-        return After(left, "a pod is terminating") if left is not None else DONE
+    def waits(self, seen: Seen) -> Iterator[After]:
+        """When to look again although no pod has changed: one is stuck then, or a failed one is replaced."""
+        now = self.deps.clock.now()
+        if (left := until_stuck(seen.leaving.values(), now)) is not None:
+            yield After(left, "a pod is terminating")
+        if pauses := resting(seen.clique, seen.pods, now):
+            yield After(min(pauses.values()), "a pod failed repeatedly")
 
     def observe(self, key: Key) -> Seen | None:
         """The clique with everything that its pods depend on; None when it is gone or not ours."""
@@ -160,24 +164,7 @@ class CliqueReconciler:
             return leaving
         if backend is None or not _is_expected(clique, gang):
             return changes
-        revision = seen.context.revision
-        lost = {*outdated(clique, seen.pods, revision), *self.stranded(seen.pods, backend)}
-        snapshot = GangSnapshot(gang, seen.pods, seen.context, self.deps.clock.now())
-        ended = kept(seen.pods, seen.members, lifecycle_of(backend, snapshot))
-        have = sum(not pod.terminating for pod in seen.pods)
-        granted = self.limit.grant(clique, seen.cliqueset, have=have)
-        plan = plan_pods(
-            clique,
-            seen.pods,
-            gang=gang,
-            revision=revision,
-            kept=ended,
-            outlived=lost,
-            leaving=seen.leaving,
-            taken=self._taken_names(seen),
-            granted=granted,
-            most=MOST_AT_ONCE,
-        )
+        plan = self.plan_pods(seen, gang, backend)
         changes += [_deletion(pod) for pod in plan.delete]
         wait, claims = wait_of(clique, gang, self.wait_image), self.claims(seen, plan.create)
         return changes + await _creations(seen, plan.create, gang, backend, wait, claims)
@@ -192,6 +179,27 @@ class CliqueReconciler:
         # Known in the same moment in which they are found missing: none can appear unnoticed in between.
         devices.await_claims(clique.key, {claim for each in lacking.values() for claim in each})
         return {index: claims for index, claims in used.items() if not lacking[index]}
+
+    def plan_pods(self, seen: Seen, gang: PodGang, backend: Backend) -> PodPlan:
+        """Which pods to create and to delete."""
+        clique, pods, revision, now = seen.clique, seen.pods, seen.context.revision, self.deps.clock.now()
+        lost = {*outdated(clique, pods, revision), *self.stranded(pods, backend)}
+        snapshot = GangSnapshot(gang, pods, seen.context, now)
+        ended = kept(pods, seen.members, lifecycle_of(backend, snapshot))
+        have = sum(not pod.terminating for pod in pods)
+        return plan_pods(
+            clique,
+            pods,
+            gang=gang,
+            revision=revision,
+            kept={*ended, *resting(clique, pods, now)},
+            outlived=lost,
+            leaving=seen.leaving,
+            failures=failures_in_a_row(clique, pods, now),
+            taken=self._taken_names(seen),
+            granted=self.limit.grant(clique, seen.cliqueset, have=have),
+            most=MOST_AT_ONCE,
+        )
 
     def _taken_names(self, seen: Seen) -> set[str]:
         """Names that pods of somebody else have: labelled like ours, or met when one was to be created."""
@@ -241,6 +249,10 @@ class CliqueReconciler:
         )
         if applied.refusals:
             self.deps.recorder.send(events.pods_failed(clique, failures_text(applied.refusals)))
+        deleted = {change.uid for change in applied.done if isinstance(change, Delete)}
+        for pod in seen.pods:
+            if pod.uid in deleted and pod.status.phase == "Failed":
+                self.deps.recorder.send(events.failed_pod_replaced(clique, how_it_failed(pod)))
         return reported.outcome
 
     def _missing_templates(self, seen: Seen) -> list[tuple[GroveError, str]]:

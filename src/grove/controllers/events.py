@@ -45,6 +45,10 @@ def pods_failed(clique: PodClique, why: str) -> Event:
     return Event(WARNING, "PodCreateFailed", why, _about(kinds.CLIQUES, clique))
 
 
+def failed_pod_replaced(clique: PodClique, how: str) -> Event:
+    return Event(WARNING, "PodFailed", f"{how} and is replaced", _about(kinds.CLIQUES, clique))
+
+
 def gang_scheduled(gang: PodGang, message: str) -> Event:
     return Event(NORMAL, "Scheduled", message, _about(kinds.GANGS, gang))
 

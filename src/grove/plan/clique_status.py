@@ -12,12 +12,15 @@ from grove.words import counted
 
 
 def desired_clique_status(clique: PodClique, pods: Sequence[Pod], *, now: datetime) -> Manifest:
-    """The whole status of a clique, computed from its pods; those that are terminating count nowhere."""
-    live = [pod for pod in pods if not pod.terminating]
+    """The whole status of a clique, computed from its pods; those that are terminating count nowhere.
+
+    One that failed is about to be replaced and counts only as what it is: a sign that something is broken.
+    """
+    live = [pod for pod in pods if pod.keeps_place]
     scheduled = sum(pod.bound for pod in live)
     template = clique.labels.get(labels.POD_TEMPLATE_HASH, "")
     generation = clique.metadata.generation
-    updates = [_scheduled(clique, scheduled), _breached(clique, live, scheduled)]
+    updates = [_scheduled(clique, scheduled), _breached(clique, pods)]
     updated = sum(pod.labels.get(labels.POD_TEMPLATE_HASH) == template for pod in live)
     selector = {**labels.owned_by(clique.labels.get(labels.PART_OF, "")), labels.POD_CLIQUE: clique.name}
     return {
@@ -44,13 +47,14 @@ def _scheduled(clique: PodClique, scheduled: int) -> Condition:
     )
 
 
-def _breached(clique: PodClique, pods: Sequence[Pod], scheduled: int) -> Condition:
+def _breached(clique: PodClique, pods: Sequence[Pod]) -> Condition:
     """Whether fewer pods are ready or starting than the gang needs.
 
     A pod that is still starting for the first time counts as working: start-up is not a failure.
     """
     minimum = clique.spec.needed
-    broken = sum(_broken(pod) for pod in pods if pod.bound)
+    placed = [pod for pod in pods if pod.bound and not pod.terminating]
+    scheduled, broken = len(placed), sum(map(_broken, placed))
     working = scheduled - broken
     if scheduled < minimum:
         status, reason = "True", conditions.SCHEDULED_BELOW_MIN_AVAILABLE

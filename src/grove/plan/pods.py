@@ -1,14 +1,15 @@
 """The pods of one clique: which to create, which to delete, and what a new one looks like. Pure.
 
 A pod's hostname is its identity and is kept by its replacement, which is created once the hostname is free
-(`places`); its name changes with each replacement and is
-derived from what the API already remembers: a create repeated after a crash meets itself, never a twin.
+(`places`); its name changes with each replacement and is derived from what the API already remembers: a
+create repeated after a crash meets itself, never a twin.
 """
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from types import MappingProxyType
 from typing import Final
 
 from grove.api import kinds, labels, names
@@ -30,6 +31,8 @@ class NewPod:
 
     index: int
     name: str
+    #: How many pods in its place have failed in a row before it.
+    failures: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ def plan_pods(
     kept: Collection[str] = (),
     outlived: Collection[str] = (),
     leaving: Collection[int] = (),
+    failures: Mapping[str, int] = MappingProxyType({}),
     taken: Collection[str] = (),
     granted: int = sys.maxsize,
     most: int = sys.maxsize,
@@ -58,27 +62,46 @@ def plan_pods(
     A failed pod is deleted and its place filled, unless it is to be `kept`; one that has `outlived` its
     purpose is deleted, and its place filled once it is gone: it may be placed in this moment. A place that
     somebody is `leaving` is waited for as well. One that succeeded keeps its place: running it again is not
-    ours to decide. No pod is created beyond those that are `granted`, and at most `most` in one go.
+    ours to decide. `failures` tells of failed pods how many there were in a row. No pod is created beyond
+    those that are `granted`, and at most `most` in one go.
     """
-    living = [pod for pod in pods if not pod.terminating]
-    going = [pod for pod in living if pod.name in outlived]
-    failed = [
-        pod
-        for pod in living
-        if pod.status.phase == "Failed" and pod.name not in kept and pod.name not in outlived
-    ]
-    gone = {pod.name for pod in (*going, *failed)}
-    holding = [pod for pod in living if pod.name not in gone]
+    going, failed, holding = _sorted_out(pods, kept, outlived)
     surplus = len(holding) - clique.spec.replicas
     if surplus > 0:
         excess = sorted(holding, key=lambda pod: _usefulness(clique, pod))[:surplus]
         return PodPlan(delete=(*going, *failed, *excess))
-    taken_places = {names.hostname_index(clique.name, pod.spec.hostname) for pod in going} | set(leaving)
+    barred = {_index(clique, pod) for pod in going} | set(leaving)
     places = free_places(clique, holding, min(-surplus, granted - len(holding)))
     used_names = {pod.name for pod in pods} | referenced(clique, gang) | set(taken)
-    vacant = [index for index in places if index not in taken_places][:most]
-    create = tuple(_new_pod(clique, revision, index, used_names) for index in vacant)
+    before = {_index(clique, pod): failures.get(pod.name, 0) for pod in failed}
+    create = tuple(
+        NewPod(index, _free_name(clique, revision, index, used_names), before.get(index, 0))
+        for index in [index for index in places if index not in barred][:most]
+    )
     return PodPlan(create=create, delete=(*going, *failed))
+
+
+def _index(clique: PodClique, pod: Pod) -> int | None:
+    return names.hostname_index(clique.name, pod.spec.hostname)
+
+
+def _sorted_out(
+    pods: Sequence[Pod], kept: Collection[str], outlived: Collection[str]
+) -> tuple[list[Pod], list[Pod], list[Pod]]:
+    """The pods that are not terminating: those that outlived their purpose, those that failed, the rest."""
+    going: list[Pod] = []
+    failed: list[Pod] = []
+    holding: list[Pod] = []
+    for pod in pods:
+        if pod.terminating:
+            continue
+        if pod.name in outlived:
+            going.append(pod)
+        elif pod.status.phase == "Failed" and pod.name not in kept:
+            failed.append(pod)
+        else:
+            holding.append(pod)
+    return going, failed, holding
 
 
 def outdated(clique: PodClique, pods: Iterable[Pod], revision: str) -> set[str]:
@@ -157,22 +180,26 @@ def desired_pod(
                 labels.POD_CLIQUE: clique.name,
                 labels.POD_INDEX: str(new.index),
             },
-            "annotations": {**kept, labels.GANG_REVISION: revision},
+            "annotations": {
+                **kept,
+                labels.GANG_REVISION: revision,
+                **({labels.FAILURES: str(new.failures)} if new.failures else {}),
+            },
             "ownerReferences": [owner_reference(clique, kinds.CLIQUES.gvk)],
         },
         "spec": spec,
     }
 
 
-def _new_pod(clique: PodClique, revision: str, index: int, used_names: Collection[str]) -> NewPod:
+def _free_name(clique: PodClique, revision: str, index: int, used_names: Collection[str]) -> str:
     identity = f"{clique.uid}/{revision}"
     attempts = (names.pod(clique.name, identity, index, attempt=attempt) for attempt in count())
-    return NewPod(index, next(name for name in attempts if name not in used_names))
+    return next(name for name in attempts if name not in used_names)
 
 
-def _usefulness(clique: PodClique, pod: Pod) -> tuple[bool, int, bool, bool, int]:
+def _usefulness(clique: PodClique, pod: Pod) -> tuple[bool, bool, int, bool, bool, int]:
     """Sorts the pods that a scale-in should take first to the front."""
     phase = {"Pending": 0, "Unknown": 1, "Running": 2}.get(pod.status.phase, 0)
     current = pod.labels.get(labels.POD_TEMPLATE_HASH) == clique.labels.get(labels.POD_TEMPLATE_HASH)
-    index = names.hostname_index(clique.name, pod.spec.hostname)
-    return (pod.bound, phase, pod.ready, current, -(index if index is not None else 1 << 31))
+    index = _index(clique, pod)
+    return (pod.keeps_place, pod.bound, phase, pod.ready, current, -(index if index is not None else 1 << 31))

@@ -175,8 +175,9 @@ class Kubelet:
 
     async def _start(self, pod: Manifest, node: Manifest, life: Life) -> float | None:
         if life.started is not None:
-            # Already reported; the mirror has not heard of it yet.
-            return self._until_failure(pod, life)
+            # Already reported; the mirror has not heard of it yet and brings the pod back when it has.
+            rest = self._until_failure(pod, life)
+            return rest if rest is not None and rest > 0 else None
         if life.over:
             return None
         now, stamp = asyncio.get_running_loop().time(), rfc3339(self._clock.now())

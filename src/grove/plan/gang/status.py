@@ -117,7 +117,7 @@ def _initialized(gang: PodGang, facts: GangFacts) -> Condition:
             message="every pod exists and is listed",
         )
     wanted = sum(facts.wanted.values())
-    there = sum(1 for pod in facts.pods if not pod.terminating)
+    there = sum(pod.keeps_place for pod in facts.pods)
     missing = len(gang.spec.podgroups) - len(facts.wanted)
     message = f"{there} of {wanted} pods exist"
     if missing:

@@ -19,6 +19,7 @@ from grove.errors import (
     Waiting,
 )
 from grove.meta import Condition
+from grove.plan.failures import failed_sentence
 from grove.plan.gang.state import GangState
 from grove.plan.places import awaited, awaited_sentence, is_stuck, leaving
 
@@ -60,15 +61,17 @@ _MOST_NAMES = 5
 
 
 def awaited_pods(state: GangState) -> str:
-    """Which pods must be gone before the gang can have all of its own; empty for none."""
+    """Which pods must be gone before the gang can have all of its own, and which failed; empty for none."""
     members = state.members
-    if not state.predecessors and not any(pod.terminating for pod in members):
+    if not state.predecessors and all(pod.keeps_place for pod in members):
         return ""
     found: list[Pod] = []
+    failed: list[str] = []
     for clique in state.cliques:
         own = [pod for pod in members if pod.labels.get(labels.POD_CLIQUE) == clique.name]
         found += awaited(clique, own, leaving(clique, own, state.predecessors, state.now))
-    return awaited_sentence(found)
+        failed.append(failed_sentence(clique, own, state.now))
+    return "; ".join(filter(None, (awaited_sentence(found), *failed)))
 
 
 def stuck_pods(state: GangState) -> list[Condition]:
