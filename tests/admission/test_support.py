@@ -10,20 +10,6 @@ from grove.backends.sample import serving
 from grove.meta import Manifest
 from grove.testing import make
 
-REFUSED: dict[str, tuple[Manifest, str]] = {
-    "startup order": (
-        {"cliqueStartupType": "CliqueStartupTypeInOrder"},
-        "spec.template.cliqueStartupType",
-    ),
-}
-
-
-@pytest.mark.parametrize(("template", "field"), REFUSED.values(), ids=REFUSED)
-def test_a_set_is_refused_whole_for(template: Manifest, field: str) -> None:
-    cliqueset = make.cliqueset("t", {"a": 1, "b": 1}, template=template)
-    assert [error.field for error in unsupported(cliqueset)] == [field]
-
-
 SHARING = [{"name": "gpus", "scope": "AllReplicas"}]
 
 

@@ -109,6 +109,23 @@ SUCCEEDED = {
 }
 
 
+def test_a_gang_says_which_cliques_wait_for_which() -> None:
+    names = [f"train-0-{letter}" for letter in "abcdef"]
+    gang = make.gang(podgroups=dict.fromkeys(names, 1))
+    ready = make.pod(names[0], gang=gang, node="n", ready=True)
+    after = {names[1]: names[:1], names[2]: names[:2], names[5]: names[:5]}
+    facts = GangFacts([ready], dict.fromkeys(names, 1), True, scheduled=True, starts_after=after)
+    status = desired_gang_status(gang, facts, now=NOW)
+    message = next(each["message"] for each in status["conditions"] if each["type"] == conditions.READY)
+    assert message.split("; ") == [
+        "train-0-b: 0 of 1 pods are ready",
+        "train-0-c: 0 of 1 pods are ready (they start after train-0-b)",
+        "train-0-d: 0 of 1 pods are ready",
+        "train-0-e: 0 of 1 pods are ready",
+        "train-0-f: 0 of 1 pods are ready (they start after train-0-b, train-0-c, train-0-d and 1 more)",
+    ]
+
+
 @pytest.mark.parametrize(("there", "reason", "message"), SUCCEEDED.values(), ids=SUCCEEDED)
 def test_a_gang_counts_the_pods_that_succeeded(there: list[Pod], reason: str, message: str) -> None:
     facts = GangFacts(there, {CLIQUE: 2}, initialized=True, scheduled=True)

@@ -6,6 +6,7 @@ from typing import Final
 from tests.scenarios.disturbing import SHUTDOWN
 from tests.scenarios.stories import sharing_devices
 
+from grove.api.cliqueset import IN_ORDER
 from grove.api.labels import SCHEDULER_BACKEND
 from grove.meta import Manifest
 from grove.testing import make
@@ -50,12 +51,18 @@ def scaled() -> Manifest:
     }
 
 
+def order() -> Manifest:
+    """The same, whose roles start one after the other."""
+    return {**group(), "template": {"cliqueStartupType": IN_ORDER}}
+
+
 SHAPES: Final[Mapping[str, Callable[[], Manifest]]] = {
     "alone": alone,
     "pair": pair,
     "group": group,
     "sharing": group,
     "scaled": scaled,
+    "order": order,
 }
 
 

@@ -20,8 +20,8 @@ OBJECTS: dict[str, Resource] = {
     "volcano": resource("scheduling.volcano.sh", "v1beta1", "PodGroup"),
 }
 #: More writes than the operator ever needs for the story below; `test_the_story_is_short_enough` checks it.
-MOST_WRITES = {"pair": 48, "group": 56, "scaled": 60}
-REPLICAS = {"pair": 2, "group": 1, "scaled": 1}
+MOST_WRITES = {"pair": 48, "group": 56, "scaled": 60, "order": 60}
+REPLICAS = {"pair": 2, "group": 1, "scaled": 1, "order": 1}
 #: Scaling groups are crashed with two schedulers: what differs between schedulers is in their objects.
 CASES = [
     (backend, shape, number)
@@ -29,6 +29,7 @@ CASES = [
         ("pair", tuple(OBJECTS)),
         ("group", ("default", "kai")),
         ("scaled", ("default",)),
+        ("order", ("default",)),
     )
     for backend in backends
     for number in range(1, MOST_WRITES[shape] + 1)
@@ -44,7 +45,7 @@ async def story(world: World, backend: str, shape: str) -> None:
 
 
 async def shrink(world: World, shape: str) -> None:
-    if shape in ("group", "scaled"):
+    if shape in ("group", "scaled", "order"):
         await world.scale("train-0-dec", 1, SCALING_GROUPS)
     else:
         await world.scale("train", 1)
@@ -71,7 +72,7 @@ def undisturbed(backend: str, shape: str) -> tuple[Manifest, int]:
 def test_the_story_is_short_enough_that_every_write_of_it_is_crashed(backend: str, shape: str) -> None:
     end, writes = undisturbed(backend, shape)
     assert 20 < writes <= MOST_WRITES[shape]
-    assert [pod["phase"] for pod in end["pods"]] == ["Running"] * {"pair": 3, "group": 4, "scaled": 4}[shape]
+    assert [pod["phase"] for pod in end["pods"]] == ["Running"] * (3 if shape == "pair" else 4)
 
 
 @pytest.mark.parametrize("reached", [False, True], ids=["before it took effect", "after it took effect"])

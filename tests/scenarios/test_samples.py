@@ -23,13 +23,6 @@ def cliquesets(file: Path) -> list[Manifest]:
     return [each for each in documents if each and each["kind"] == "PodCliqueSet"]
 
 
-def is_refused(manifest: Manifest) -> bool:
-    """Whether this release cannot carry a sample out yet: one with a startup order."""
-    template = manifest["spec"]["template"]
-    order = template.get("cliqueStartupType", "CliqueStartupTypeAnyOrder")
-    return order != "CliqueStartupTypeAnyOrder" and len(template["cliques"]) > 1
-
-
 def pods_of(manifest: Manifest) -> int:
     """How many pods a set has, its scaling groups as large as the template says."""
     template = manifest["spec"]["template"]
@@ -60,12 +53,8 @@ def test_a_sample_applies_unchanged_and_runs(file: Path) -> None:
         expected = 0
         for manifest in manifests:
             accepted = await refusal(world, manifest["metadata"]["name"])
-            if is_refused(manifest):
-                assert (accepted["status"], accepted["reason"]) == ("False", "Unsupported")
-                assert "spec.template.cliqueStartupType" in accepted["message"]
-            else:
-                assert (accepted["status"], accepted["reason"]) == ("True", "Valid"), accepted["message"]
-                expected += pods_of(manifest)
+            assert (accepted["status"], accepted["reason"]) == ("True", "Valid"), accepted["message"]
+            expected += pods_of(manifest)
 
         async def all_ready() -> bool:
             pods = await world.pods()

@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.scenarios.stories import Stage, gpu_role
 
+from grove.api.cliqueset import EXPLICIT, IN_ORDER
 from grove.meta import Manifest
 from grove.testing import make
 
@@ -27,6 +28,21 @@ def workload(
 def wl1(stage: Stage, name: str = "wl1", **template: Any) -> Manifest:
     """Ten pods, all of which the base gang needs."""
     return workload(stage, name, (2, 2), (1, 1), (3, 3), (2, 2), **template)
+
+
+def in_order(workload: Manifest) -> Manifest:
+    """The workload, each role of which starts after the one before it."""
+    workload["spec"]["template"]["cliqueStartupType"] = IN_ORDER
+    return workload
+
+
+def explicitly(workload: Manifest, **after: str) -> Manifest:
+    """The workload, whose roles start after those that they name: `pc_b="pc-a"`."""
+    workload["spec"]["template"]["cliqueStartupType"] = EXPLICIT
+    for role in workload["spec"]["template"]["cliques"]:
+        if parent := after.get(role["name"].replace("-", "_")):
+            role["spec"]["startsAfter"] = [parent]
+    return workload
 
 
 def wl2(stage: Stage, name: str = "wl2", **template: Any) -> Manifest:

@@ -9,7 +9,7 @@ from typing import Final
 from grove.admission.naming import is_dns_label
 from grove.admission.sharing import shared_fields
 from grove.api import kinds, labels, names
-from grove.api.cliqueset import ANY_ORDER, PodCliqueSet
+from grove.api.cliqueset import PodCliqueSet
 from grove.backends.base import Cluster
 from grove.errors import FieldError
 
@@ -21,26 +21,16 @@ _EFFECTIVE: Final = frozenset({labels.SCHEDULER_BACKEND, labels.TOPOLOGY_NAME, l
 
 def unsupported(cliqueset: PodCliqueSet, cluster: Cluster | None = None) -> list[FieldError]:
     """The fields of a set whose meaning this release could not honour, or not in this cluster."""
-    template = cliqueset.template
-    errors = []
-    if template.clique_startup_type != ANY_ORDER and len(template.cliques) > 1:
-        errors.append(
-            FieldError(
-                "spec.template.cliqueStartupType",
-                f"startup order {template.clique_startup_type!r} is not supported by this release; "
-                f"use {ANY_ORDER!r}",
-            )
+    if cluster is None or cluster.serves(kinds.RESOURCE_CLAIMS):
+        return []
+    return [
+        FieldError(
+            field,
+            f"the cluster does not serve {kinds.RESOURCE_CLAIMS} in version v1, so that pods "
+            "cannot share devices; it needs Kubernetes 1.34 or newer",
         )
-    if cluster is not None and not cluster.serves(kinds.RESOURCE_CLAIMS):
-        errors += [
-            FieldError(
-                field,
-                f"the cluster does not serve {kinds.RESOURCE_CLAIMS} in version v1, so that pods "
-                "cannot share devices; it needs Kubernetes 1.34 or newer",
-            )
-            for field in shared_fields(template)
-        ]
-    return errors
+        for field in shared_fields(cliqueset.template)
+    ]
 
 
 def annotation_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:

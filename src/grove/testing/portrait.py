@@ -35,6 +35,8 @@ _CHILDREN: Final = (
     kinds.SERVICES,
     kinds.AUTOSCALERS,
     kinds.RESOURCE_CLAIMS,
+    kinds.ROLES,
+    kinds.ROLE_BINDINGS,
 )
 
 
@@ -68,6 +70,7 @@ def _pod(pod: Manifest, starts: dict[str, str]) -> Manifest:
         "going": "deletionTimestamp" in metadata,
         "labels": _cleaned(metadata["labels"], starts),
         "claims": spec.get("resourceClaims") or [],
+        "waits": [each.get("args") for each in spec.get("initContainers") or ()],
     }
 
 

@@ -57,6 +57,7 @@ def report_gang(state: GangState, problems: Problems, *, gang: PodGang, listed: 
             *stuck_pods(state),
         ),
         awaited=awaited_pods(state),
+        starts_after={clique.name: clique.spec.starts_after for clique in state.cliques},
         troubles=[*troubles(state.cliques, failure), *problems.unready],
         restarted=bool(problems.restarted),
     )

@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from grove.api import conditions, labels
 from grove.api.gang import PENDING, RUNNING, STARTING, SUCCEEDED, PodGang
@@ -36,6 +37,8 @@ class GangFacts:
     troubles: Sequence[str] = ()
     #: Which pods must be gone before others can take their places; empty for none.
     awaited: str = ""
+    #: The cliques that each clique starts after.
+    starts_after: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: Whether the gang has just been restarted: nothing of what it was counts any more.
     restarted: bool = False
 
@@ -150,14 +153,17 @@ def _scheduled(facts: GangFacts) -> Condition:
 def _ready(gang: PodGang, facts: GangFacts) -> Condition:
     found = counts(facts.pods)
     ready, done = found.ready, found.succeeded
-    lacking = [
-        f"{group.name}: {ready[group.name]} of {group.min_replicas} pods are ready"
+    lacking = {
+        group.name: f"{group.name}: {ready[group.name]} of {group.min_replicas} pods are ready"
         + (f", {done[group.name]} succeeded" if done[group.name] else "")
         for group in gang.spec.podgroups
         if ready[group.name] + done[group.name] < group.min_replicas
-    ]
+    }
     if lacking:
-        status, reason, message = "False", conditions.PODS_NOT_READY, "; ".join(lacking)
+        told = [
+            f"{text}{_waiting(facts.starts_after.get(name, ()), lacking)}" for name, text in lacking.items()
+        ]
+        status, reason, message = "False", conditions.PODS_NOT_READY, "; ".join(told)
     elif done.total() and not any(pod.active for pod in facts.pods):
         status, reason = "False", conditions.PODS_SUCCEEDED
         message = f"{done.total()} of {counted(found.placed.total(), 'pod')} succeeded"
@@ -166,6 +172,16 @@ def _ready(gang: PodGang, facts: GangFacts) -> Condition:
         message = f"{counted(ready.total(), 'pod is', 'pods are')} ready"
         message += f", {done.total()} succeeded" if done.total() else ""
     return Condition(type=conditions.READY, status=status, reason=reason, message=message)
+
+
+def _waiting(parents: Sequence[str], lacking: Collection[str]) -> str:
+    """Which parents of a clique its pods wait for."""
+    missing = [name for name in parents if name in lacking]
+    more = f" and {len(missing) - _MOST_PARENTS} more" if len(missing) > _MOST_PARENTS else ""
+    return f" (they start after {', '.join(missing[:_MOST_PARENTS])}{more})" if missing else ""
+
+
+_MOST_PARENTS: Final = 3
 
 
 def _unhealthy(gang: PodGang, facts: GangFacts) -> list[Condition]:
