@@ -14,11 +14,12 @@ MINORS ?= 1.35,1.36,1.37
 # Schedulers of others, in place of kube-scheduler: none unless asked for, they take minutes to build.
 SCHEDULERS ?=
 CONTROL_PLANE ?= embedded
+SEEDS ?= 1000
 KUBERNETES ?= 1.36
 # How often `make e2e` plays its stories of gangs: short, or full for every count and moment.
 STORIES ?= short
 
-.PHONY: help setup setup-dev demo test check format generate compat bench real e2e contract lock clean
+.PHONY: help setup setup-dev demo test chaos check format generate compat bench real e2e contract lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +45,9 @@ demo: setup ## Show gangs being scheduled on the embedded cluster, then exit
 
 test: setup-dev ## Run all tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not compat and not real" tests
+
+chaos: setup-dev ## A thousand runs with random faults, of which `make test` runs four hundred; SEEDS=5000 for more
+	@GROVE_CHAOS_SEEDS="$(SEEDS)" $(BIN)/python -m pytest -n 2 --dist worksteal tests/scenarios/test_chaos.py
 
 check: setup-dev ## Lint, type-check, check layers, that generated files are fresh and that nothing is unused
 	@$(BIN)/ruff format --check .
