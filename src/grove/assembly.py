@@ -23,6 +23,7 @@ from grove.controllers.gang import GangReconciler
 from grove.controllers.members import (
     CLIQUES_BY_OWNER,
     GANGS_BY_BASE,
+    LIVING_PODS_BY_GANG,
     PODS_BY_CLIQUE,
     PODS_BY_GANG,
     PODS_BY_OWNER,
@@ -228,6 +229,7 @@ def _cache(
         indexes={
             PODS_BY_OWNER: owner_uids,
             PODS_BY_GANG: gang_of,
+            LIVING_PODS_BY_GANG: gang_of_living,
             PODS_BY_CLIQUE: clique_of,
             BY_SET: set_of,
             PODS_BY_CLAIM: claims_used,
@@ -380,6 +382,11 @@ def gang_of(item: Object) -> Iterable[str]:
     """The index by gang."""
     name = item.labels.get(labels.POD_GANG)
     return (str(Key(item.namespace, name)),) if name else ()
+
+
+def gang_of_living(item: Object) -> Iterable[str]:
+    """The index by gang of what is not terminating."""
+    return () if item.terminating else gang_of(item)
 
 
 def base_of(item: Object) -> Iterable[str]:

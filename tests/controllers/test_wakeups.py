@@ -1,11 +1,17 @@
 """Which changes of a pod and of a gang somebody waits for, and which only go into a status."""
 
 import pytest
+from tests.controllers.stores import cache
 
 from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.controllers.wakeups import gang_revision_changed, pod_needs_action, pod_progressed
+from grove.controllers.wakeups import (
+    as_soon_as_all_exist,
+    gang_revision_changed,
+    pod_needs_action,
+    pod_progressed,
+)
 from grove.testing import make
 
 GATED = make.pod(gates=["grove.io/gate"])
@@ -72,3 +78,15 @@ GANGS: dict[str, tuple[PodGang, bool]] = {
 @pytest.mark.parametrize(("after", "want"), GANGS.values(), ids=GANGS)
 def test_cliques_are_woken_when_pods_must_be_made_otherwise(after: PodGang, want: bool) -> None:
     assert gang_revision_changed(GANG, after) is want
+
+
+@pytest.mark.parametrize(("living", "at_once"), [(1, False), (2, True)])
+def test_a_gang_is_looked_at_at_once_when_the_last_pod_comes_and_not_for_those_that_go(
+    living: int, at_once: bool
+) -> None:
+    """Pods that terminate one after the other while others take their places would make it look for each."""
+    marks = {labels.POD_GANG: "train-0"}
+    going = [make.pod(index=index, name=f"old-{index}", deleted=True, labels=marks) for index in range(2)]
+    there = [make.pod(index=index, name=f"new-{index}", labels=marks) for index in range(living)]
+    known = cache(GANG, make.clique("train-0-worker", 2), *going, *there)
+    assert (as_soon_as_all_exist(GANG.key, known) == 0) is at_once

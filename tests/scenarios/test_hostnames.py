@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 from tests.scenarios.disturbing import SHUTDOWN
+from tests.scenarios.shapes import train
 from tests.scenarios.stories import (
     GANG_STAGES,
     STAGES,
@@ -253,6 +254,69 @@ def test_an_operator_that_dies_at_any_write_makes_no_twin(name: str, reached: bo
 
     writes = next(number for number in count() if not dies_at(number + 1))
     assert writes > 30
+
+
+# Scaling groups -----------------------------------------------------------------------------------
+
+GROUP = "train-0-dec"
+
+
+async def group_runs(world: World, stage: Stage, replicas: int = 2) -> None:
+    gangs = ["train-0", *(f"train-0-dec-{index}" for index in range(replicas - 1))]
+    await until_running(world, *gangs)
+    await world.settle(quiet=12)
+
+
+async def hosts(world: World) -> list[str]:
+    return sorted(pod["spec"]["hostname"] for pod in await world.pods())
+
+
+async def scale_the_group_to_and_fro(world: World, stage: Stage) -> None:
+    for replicas in (1, 3, 1, 2):
+        await world.scale(GROUP, replicas, of=kinds.SCALING_GROUPS)
+        await pass_time(0.4)
+
+
+async def delete_the_group(world: World, stage: Stage) -> None:
+    await world.user.delete(kinds.SCALING_GROUPS, key(GROUP))
+
+
+async def delete_the_set_and_apply_it(world: World, stage: Stage) -> None:
+    await world.user.delete(kinds.CLIQUESETS, key("train"), propagation="Background")
+    await world.apply(train(stage.backend, "group", 1, 8))
+
+
+async def delete_pods_of_each_gang(world: World, stage: Stage) -> None:
+    for hostname in ("train-0-dec-0-work-1", "train-0-dec-1-lead-0"):
+        await remove(world, (await pods_at(world, hostname))[0])
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        scale_the_group_to_and_fro,
+        delete_the_group,
+        delete_the_set_and_apply_it,
+        delete_pods_of_each_gang,
+    ],
+)
+@pytest.mark.parametrize("stage", GANG_STAGES.values(), ids=GANG_STAGES)
+def test_the_same_holds_in_scaling_groups(
+    stage: Stage, act: Callable[[World, Stage], Awaitable[None]]
+) -> None:
+    async def story(world: World) -> None:
+        guard = Guard(world.cluster)
+        await world.apply(train(stage.backend, "group", 1, 8))
+        await group_runs(world, stage)
+        want = await hosts(world)
+        assert len(want) == len(set(want)) == 7
+        await act(world, stage)
+        await pass_time(30)
+        await group_runs(world, stage)
+        assert await hosts(world) == want
+        assert guard.broken == []
+
+    run_world(story, stage.options)
 
 
 # Pods that do not go ------------------------------------------------------------------------------

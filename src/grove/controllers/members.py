@@ -15,6 +15,8 @@ from grove.plan.gang.standalone import is_standalone
 from grove.runtime.cache import Cache
 
 PODS_BY_GANG: Final = "gang"
+#: Without those that are terminating.
+LIVING_PODS_BY_GANG: Final = "living"
 PODS_BY_CLIQUE: Final = "clique"
 PODS_BY_OWNER: Final = "owner"
 CLIQUES_BY_OWNER: Final = "owner"

@@ -23,7 +23,7 @@ from grove.api.revision import next_revision
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.api.topology import ClusterTopologyBinding
 from grove.controllers.devices import Devices
-from grove.controllers.members import CLIQUES_BY_OWNER, GANGS_BY_BASE
+from grove.controllers.members import CLIQUES_BY_OWNER, GANGS_BY_BASE, LIVING_PODS_BY_GANG
 from grove.controllers.memory.own_writes import OwnWrites
 from grove.controllers.pacing import DEBOUNCE_SECONDS, debounce_children, debounce_pods, debounce_status
 from grove.controllers.schedulers.scheduling import Scheduling, gang_key
@@ -300,7 +300,7 @@ def pod_progressed(old: Pod, new: Pod) -> bool:
 def _all_exist(gang: PodGang, cache: Cache) -> bool:
     cliques = [cache.store(PodClique).get(clique) for clique in its_cliques(gang, cache)]
     wanted = sum(clique.spec.replicas for clique in cliques if clique is not None)
-    return cache.store(Pod).count("gang", str(gang.key)) >= wanted
+    return cache.store(Pod).count(LIVING_PODS_BY_GANG, str(gang.key)) >= wanted
 
 
 def _initialized(gang: PodGang) -> bool:
