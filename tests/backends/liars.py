@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import msgspec.structs
 
+from grove.api import labels
 from grove.api.gang import GangPack, GangTopologyConstraint, PodGang, PodGroup, TopologyConstraintGroup
 from grove.api.pod import Pod
 from grove.backends.base import Capability, Context, Fidelity, Reading, Translation, Verdict
@@ -191,8 +192,25 @@ def one_priority(gang: PodGang) -> PodGang:
 
 
 def no_queue(gang: PodGang) -> PodGang:
-    notes = {key: value for key, value in gang.annotations.items() if key != QUEUE}
+    return without_notes(gang, QUEUE)
+
+
+def without_notes(gang: PodGang, *names: str) -> PodGang:
+    notes = {key: value for key, value in gang.annotations.items() if key not in names}
     return msgspec.structs.replace(gang, metadata=msgspec.structs.replace(gang.metadata, annotations=notes))
+
+
+def no_replica(gang: PodGang) -> PodGang:
+    """Places a scaled gang wherever there is room."""
+    return without_notes(gang, labels.REPLICA_REQUIRED, labels.REPLICA_PREFERRED)
+
+
+def nothing_required_of_the_replica(gang: PodGang) -> PodGang:
+    return without_notes(gang, labels.REPLICA_REQUIRED)
+
+
+def nothing_preferred_of_the_replica(gang: PodGang) -> PodGang:
+    return without_notes(gang, labels.REPLICA_PREFERRED)
 
 
 def no_reservation(gang: PodGang) -> PodGang:

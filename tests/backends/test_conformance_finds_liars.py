@@ -77,10 +77,23 @@ PREFERS = {
 }
 TOLD_APART = K.test_what_is_required_differs_from_what_is_preferred
 WITHIN = K.test_what_is_preferred_within_what_is_required_makes_a_difference
+REPLICA = K.test_the_domain_that_a_replica_shares_makes_a_difference_to_its_scaled_gangs
 LIES = {
     "no topology": Lie(
         [*REQUIRES.values(), *PREFERS.values()],
         liars.packing(*[liars.nothing] * 3),
+    ),
+    "what a replica shares": Lie(
+        [REPLICA],
+        liars.no_replica,
+        says="replica-topology at the level of the replica: a gang with nothing that its replica shares and one with "
+        "grove.io/replica-pack-required=example.com/rack become the same objects and pods",
+    ),
+    "what a replica must share": Lie([REPLICA], liars.nothing_required_of_the_replica),
+    "what a replica should share": Lie(
+        [REPLICA],
+        liars.nothing_preferred_of_the_replica,
+        says="and one with grove.io/replica-pack-preferred=example.com/rack",
     ),
     "what the gang requires": Lie(
         [REQUIRES["gang"]],

@@ -415,6 +415,58 @@ def test_a_gang_with_pods_on_nodes_goes_on_saying_from_which_templates_they_were
     assert patches(now) == {"t-0": {"metadata": {"annotations": {labels.GENERATION_HASH: "second"}}}}
 
 
+TOPOLOGY = make.topology_binding("cluster", {"zone": "example.com/zone", "rack": "example.com/rack"})
+
+
+def grouped(required: str) -> PodCliqueSet:
+    """A set with a scaling group, one replica of which is a scaled gang."""
+    return make.cliqueset(
+        "t",
+        {"w": 1},
+        groups=[
+            make.scaling_group(
+                "g", ["w"], replicas=2, minAvailable=1, topologyConstraint={"pack": {"required": "rack"}}
+            )
+        ],
+        template={"topologyConstraint": {"topologyName": "cluster", "pack": {"required": required}}},
+    )
+
+
+def gangs_of(seen: CliqueSetState) -> dict[str, Manifest]:
+    return {
+        change.manifest["metadata"]["name"]: change.manifest
+        for change in plan_children(seen, Settled()).changes
+        if isinstance(change, Create) and change.manifest["kind"] == "PodGang"
+    }
+
+
+def test_a_scaled_gang_is_told_what_the_set_asks_of_the_replica_and_its_base_is_not() -> None:
+    made = gangs_of(replace(bare(grouped("zone")), topology=TOPOLOGY))
+    notes = {name: gang["metadata"]["annotations"] for name, gang in made.items()}
+    assert labels.REPLICA_REQUIRED not in notes["t-0"]
+    assert notes["t-0-g-0"][labels.REPLICA_REQUIRED] == "example.com/zone"
+    assert made["t-0-g-0"]["spec"]["topologyConstraint"]["packConstraint"] == {"required": "example.com/rack"}
+
+
+def test_a_scaled_gang_with_pods_on_nodes_keeps_what_its_replica_shares() -> None:
+    seen = replace(bare(grouped("zone")), topology=TOPOLOGY)
+    there = {
+        name: make.view(PodGang, {**gang, "metadata": {**gang["metadata"], "uid": name}})
+        for name, gang in gangs_of(seen).items()
+    }
+    edited = again(grown(seen.cliqueset), grouped("rack"), gangs=there, topology=TOPOLOGY)
+    shared = {"metadata": {"annotations": {labels.REPLICA_REQUIRED: "example.com/rack"}}}
+    assert patches(edited)["t-0-g-0"] == shared
+    assert "t-0-g-0" not in patches(replace(edited, placed={"t-0-g-0": frozenset()}))
+
+
+def test_a_gang_is_told_of_the_topology_object_that_its_backend_is_referred_to() -> None:
+    seen = replace(bare(grouped("zone")), topology=TOPOLOGY, references={"default": "theirs", "kai": "ours"})
+    for gang in gangs_of(seen).values():
+        notes = gang["metadata"]["annotations"]
+        assert (notes[labels.TOPOLOGY_NAME], notes[labels.SCHEDULER_TOPOLOGY]) == ("cluster", "theirs")
+
+
 def test_what_somebody_writes_into_a_placed_gang_is_mended_and_is_no_edit_of_the_set() -> None:
     """The pods on nodes were made for what the set still says: the scheduler knows it already."""
     seen = grown(make.cliqueset("t", roles(3, minimum=2)))

@@ -12,14 +12,14 @@ from tests.scenarios.stories import (
     until_reason,
     until_running,
 )
-from tests.scenarios.tas import BLOCK, RACK, ZONE, binding, pack, role, top
+from tests.scenarios.tas import BLOCK, RACK, ZONE, binding, pack, place_of, role, top
 from tests.scenarios.test_topology_tas import KAI, nodes_by_name, play, podgroups, until_bound
 
 from grove.api import kinds, labels
 from grove.backends.kai.topology import TOPOLOGIES
 from grove.meta import Key, Manifest
 from grove.testing import make
-from grove.testing.world import World
+from grove.testing.world import NODES, World
 
 
 def theirs(name: str, *keys: str) -> Manifest:
@@ -198,5 +198,111 @@ def test_a_set_whose_binding_is_gone_still_shrinks_and_grows_again_when_it_is_ba
         await until_bound(world, 12)
         assert kept <= {uid_of(pod) for pod in await world.pods()}
         await until_running(world, "tas-0", "tas-1", "tas-2")
+
+    play(story)
+
+
+# What a replica shares ----------------------------------------------------------------------------
+
+
+def grown(constraint: Manifest, replicas: int, group: Manifest | None = None) -> Manifest:
+    """A router and a scaling group of which one replica is in the base gang; each replica fills a node."""
+    workers = tas.group("workers", ["worker"], replicas, 1, group)
+    case = tas.Case(
+        [role("router", 2), role("worker", 2)], 0, (), {}, groups=[workers], constraint=constraint
+    )
+    return case.cliqueset(KAI.annotations)
+
+
+async def racks_of(world: World, gang: str = "") -> set[str]:
+    """The racks in which pods are, of one gang or all."""
+    nodes = await nodes_by_name(world)
+    return {
+        nodes[pod["spec"]["nodeName"]]["metadata"]["labels"][RACK]
+        for pod in await world.pods()
+        if gang in ("", pod["metadata"]["labels"][labels.POD_GANG])
+    }
+
+
+async def cordon_rack(world: World, rack: str, *, cordoned: bool = True) -> None:
+    for name, node in (await nodes_by_name(world)).items():
+        if node["metadata"]["labels"][RACK] == rack:
+            patch = {"spec": {"unschedulable": cordoned or None}}
+            await world.user.merge_patch(NODES, Key("", name), patch)
+
+
+async def settled_away_from_the_first_rack(world: World, workload: Manifest) -> str:
+    """The rack of a base gang; not the one that the simulated KAI would choose among racks with equal room."""
+    await cordon_rack(world, "rack-0")
+    await world.apply(workload)
+    await until_bound(world, 4)
+    await cordon_rack(world, "rack-0", cordoned=False)
+    (home,) = await racks_of(world)
+    assert home != "rack-0"
+    return home
+
+
+@pytest.mark.parametrize("group", [None, pack("host")], ids=["the set's constraint", "one of its own"])
+def test_a_scaled_gang_goes_to_the_rack_of_its_replica_though_others_have_room(
+    group: Manifest | None,
+) -> None:
+    async def story(world: World) -> None:
+        home = await settled_away_from_the_first_rack(world, grown(top("rack"), 1, group))
+        await world.scale("tas-0-workers", 3, kinds.SCALING_GROUPS)
+        await until_bound(world, 8)
+        assert await racks_of(world) == {home}
+        gang = await world.gang("tas-0-workers-0")
+        assert gang is not None
+        assert gang["metadata"]["annotations"][labels.REPLICA_REQUIRED] == RACK
+
+    play(story)
+
+
+def test_a_scaled_gang_whose_set_asks_for_a_wider_domain_is_free_within_it() -> None:
+    async def story(world: World) -> None:
+        home = await settled_away_from_the_first_rack(world, grown(top("zone"), 1, pack("rack")))
+        await world.scale("tas-0-workers", 2, kinds.SCALING_GROUPS)
+        await until_bound(world, 6)
+        assert await racks_of(world, "tas-0-workers-0") == {"rack-0"} != {home}
+
+    play(story)
+
+
+def test_a_scaled_gang_waits_for_room_in_the_rack_of_its_replica_and_says_so() -> None:
+    async def story(world: World) -> None:
+        home = await settled_away_from_the_first_rack(world, grown(top("rack"), 1))
+        await cordon_rack(world, home)
+        await world.scale("tas-0-workers", 2, kinds.SCALING_GROUPS)
+        said = await until_reason(world, "tas-0-workers-0", "Scheduled", "Unschedulable")
+        assert "0 of 2 pods placed" in said["message"]
+        await world.settle()
+        assert sum("nodeName" in pod["spec"] for pod in await world.pods()) == 4
+        await world.add_node("more", labels={**place_of(0), RACK: home})
+        await until_bound(world, 6)
+        assert await racks_of(world) == {home}
+
+    play(story)
+
+
+def test_each_replica_of_a_set_has_a_rack_of_its_own() -> None:
+    async def story(world: World) -> None:
+        await world.apply({**grown(top("rack"), 2), "spec": {**grown(top("rack"), 2)["spec"], "replicas": 2}})
+        await until_bound(world, 12)
+        for replica in (0, 1):
+            base = await racks_of(world, f"tas-{replica}")
+            assert len(base) == 1
+            assert await racks_of(world, f"tas-{replica}-workers-0") == base
+
+    play(story)
+
+
+def test_what_a_replica_should_share_is_a_wish_of_its_scaled_gangs_and_told_as_such() -> None:
+    async def story(world: World) -> None:
+        await world.apply(grown(top(preferred="rack"), 2))
+        await until_bound(world, 6)
+        loss = await world.condition("tas-0-workers-0", "TranslationLoss")
+        assert (loss["status"], loss["reason"]) == ("True", "CannotExpress")
+        assert "replica-topology approximated" in loss["message"]
+        assert await world.condition("tas-0", "TranslationLoss") == {}
 
     play(story)

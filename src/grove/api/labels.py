@@ -49,6 +49,9 @@ RECONCILE_TRIGGER: Final = "grove.io/reconcile-trigger"
 TOPOLOGY_NAME: Final = "grove.io/topology-name"
 #: On a gang: the topology object of its scheduler, where the binding references one that others manage.
 SCHEDULER_TOPOLOGY: Final = "grove.io/scheduler-topology"
+#: On a scaled gang: the node labels that its set requires or prefers all pods of the replica to share.
+REPLICA_REQUIRED: Final = "grove.io/replica-pack-required"
+REPLICA_PREFERRED: Final = "grove.io/replica-pack-preferred"
 #: On a gang: a process of its own (grove backend run) acts on it, and the operator does not.
 EXTERNAL_BACKEND: Final = "grove.io/external-backend"
 #: On a gang: how many times it was restarted since it was created.

@@ -58,7 +58,10 @@ def revision_with(
     The order of the podgroups does not count.
     """
     templates = gang.annotations.get(labels.GENERATION_HASH, "")
-    told = (sorted(podgroups), pack, groups, priority, templates, restarts(gang))
+    told: tuple[object, ...] = (sorted(podgroups), pack, groups, priority, templates, restarts(gang))
+    shared = [gang.annotations.get(name) for name in (labels.REPLICA_REQUIRED, labels.REPLICA_PREFERRED)]
+    if any(shared):
+        told = (*told, shared)
     return names.suffix(gang.uid, repr(told), length=_LENGTH)
 
 

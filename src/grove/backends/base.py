@@ -27,6 +27,8 @@ class Capability(StrEnum):
     HIERARCHY = "hierarchy"
     TOPOLOGY_REQUIRED = "topology-required"
     TOPOLOGY_PREFERRED = "topology-preferred"
+    #: That a scaled gang stays in the domain of its replica, which its set requires or prefers.
+    REPLICA_TOPOLOGY = "replica-topology"
     PRIORITY = "priority"
     QUEUE = "queue"
     REUSE = "reuse-reservation"

@@ -5,8 +5,14 @@ Nothing here changes its argument: `copy_of` comes first, the edits work on the 
 
 import copy
 from collections.abc import Mapping
+from typing import Final
 
 from grove.meta import Manifest
+
+#: The two lists of pod affinity, and the weight of a preference.
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+WEIGHT: Final = 100
 
 
 def copy_of(pod: Manifest) -> Manifest:

@@ -6,6 +6,7 @@ said is refused here, so that no backend can forget to.
 
 from collections.abc import Iterable
 
+from grove.api import labels
 from grove.api.gang import PodGang
 from grove.backends.base import Capability, Fidelity, Treatment
 from grove.backends.shape import gang_constraints
@@ -25,6 +26,8 @@ def properties_of(gang: PodGang) -> tuple[Capability, ...]:
         asked.append(Capability.TOPOLOGY_REQUIRED)
     if any(each.preferred for each in constraints):
         asked.append(Capability.TOPOLOGY_PREFERRED)
+    if {labels.REPLICA_REQUIRED, labels.REPLICA_PREFERRED} & gang.annotations.keys():
+        asked.append(Capability.REPLICA_TOPOLOGY)
     if spec.priority_class_name:
         asked.append(Capability.PRIORITY)
     if spec.reuse_reservation_ref is not None:
@@ -43,7 +46,9 @@ def account(
     special = list(exceptions)
     named = {each.property for each in special}
     entries = special + [
-        _by_default(asked, able, scheduler) for asked in properties_of(gang) if asked not in named
+        _by_default(asked, able, scheduler, must=_is_must(asked, gang))
+        for asked in properties_of(gang)
+        if asked not in named
     ]
     refused = [each.reason for each in entries if each.required and each.fidelity is Fidelity.NOT_EXPRESSIBLE]
     if refused:
@@ -52,11 +57,15 @@ def account(
 
 
 _RANK = {capability.value: rank for rank, capability in enumerate(Capability)}
-_REQUIRED = frozenset({Capability.TOPOLOGY_REQUIRED})
 
 
-def _by_default(asked: Capability, able: frozenset[Capability], scheduler: str) -> Treatment:
-    must = asked in _REQUIRED
+def _is_must(asked: Capability, gang: PodGang) -> bool:
+    if asked is Capability.REPLICA_TOPOLOGY:
+        return labels.REPLICA_REQUIRED in gang.annotations
+    return asked is Capability.TOPOLOGY_REQUIRED
+
+
+def _by_default(asked: Capability, able: frozenset[Capability], scheduler: str, *, must: bool) -> Treatment:
     if asked in able:
         return Treatment(asked, Fidelity.ENFORCED, required=must)
     return Treatment(asked, Fidelity.NOT_EXPRESSIBLE, f"{scheduler} {_LACKS[asked]}", required=must)
@@ -71,6 +80,7 @@ _LACKS = {
         "another scheduler backend"
     ),
     Capability.TOPOLOGY_PREFERRED: "does not support preferred topology",
+    Capability.REPLICA_TOPOLOGY: "cannot hold a scaled gang to the topology domain of its replica",
     Capability.PRIORITY: "does not support gang priorities",
     Capability.QUEUE: "does not support queues",
     Capability.REUSE: "cannot reuse a reservation; the gang is placed without it",

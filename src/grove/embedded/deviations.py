@@ -242,8 +242,9 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "scheduling-plugins",
         ACTORS,
-        "Placement looks at resources, taints, node selectors, node affinity and topology; pod affinity, "
-        "spreading, volumes and resource claims do not count.",
+        "Placement looks at resources, taints, node selectors, node affinity, required pod affinity and "
+        "topology; preferred pod affinity, anti-affinity, spreading, volumes and resource claims do not "
+        "count.",
         "Enough to show all-or-nothing placement and its reasons.",
     ),
     Deviation(

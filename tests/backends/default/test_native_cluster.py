@@ -14,7 +14,7 @@ from grove.meta import Manifest
 from grove.testing import make
 
 BACKEND = DefaultBackend()
-BASIC = {Capability.PRIORITY}
+BASIC = {Capability.PRIORITY, Capability.REPLICA_TOPOLOGY}
 GANGS = BASIC | {Capability.GANG, Capability.SUBGROUPS}
 PACKED = GANGS | {Capability.TOPOLOGY_REQUIRED}
 

@@ -321,3 +321,40 @@ def test_an_unschedulable_gang_causes_no_further_writes_while_nothing_changes() 
 
     server = play(scenario, scheduler("1.37"))
     assert bound(server) == {}
+
+
+# Pod affinity ----------------------------------------------------------------------------------------
+
+
+def neighbour(of: str, key: str = "rack") -> Manifest:
+    term = {"labelSelector": {"matchLabels": {"app": of}}, "topologyKey": key}
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def labelled(name: str, app: str, **spec: object) -> Manifest:
+    made = pod(name, **spec)  # type: ignore[arg-type]
+    made["metadata"]["labels"] = {"app": app}
+    return made
+
+
+NEAR = {
+    "next to where the others are": (labelled("p", "b", affinity=neighbour("a")), "there"),
+    "nobody is there yet": (labelled("p", "b", affinity=neighbour("c")), None),
+    "the first of its kind goes anywhere": (labelled("p", "c", affinity=neighbour("c")), "here"),
+    "what the nodes do not carry is nowhere": (labelled("p", "b", affinity=neighbour("a", "cage")), None),
+}
+
+
+@pytest.mark.parametrize(("wanted", "where"), NEAR.values(), ids=NEAR)
+def test_required_pod_affinity_keeps_a_pod_in_the_domain_of_the_others(
+    wanted: Manifest, where: str | None
+) -> None:
+    async def story(server: FakeServer) -> None:
+        await add(server, node("here", labels={"rack": "r1"}), node("there", cpu="4", labels={"rack": "r2"}))
+        await add(server, labelled("first", "a", nodeName="there"), wanted)
+        await passes(5)
+        assert bound(server).get("p") == where
+        if where is None:
+            assert "node(s) didn't match pod affinity rules" in scheduled_condition(server, "p")["message"]
+
+    play(story, scheduler("1.36"))

@@ -48,6 +48,7 @@ from grove.backends.default.modes import (
 )
 from grove.backends.default.objects import Dialect
 from grove.backends.podspec import add_gate, copy_of, inherit_priority
+from grove.backends.replica import replica_treatments, stay_with_replica
 from grove.backends.shape import is_ours, podgroup_of, revision
 from grove.backends.treatments import account
 from grove.errors import FieldError, InvalidConfiguration, Unsupported, Waiting
@@ -66,8 +67,8 @@ class DefaultBackend:
 
     def capabilities(self, context: Context) -> frozenset[Capability]:
         generation = detect(context.cluster)
-        # Without any native object the gang's priority class still reaches every pod.
-        found = {Capability.PRIORITY}
+        # Without any native object the gang's priority class and affinity still reach every pod.
+        found = {Capability.PRIORITY, Capability.REPLICA_TOPOLOGY}
         if generation is not None:
             found |= {Capability.GANG, Capability.SUBGROUPS}
             if generation.topology:
@@ -154,6 +155,7 @@ class DefaultBackend:
         add_gate(prepared, self.scheduling_gate)
         inherit_priority(prepared, gang.spec.priority_class_name)
         prefer_domains(prepared, podgroup, gang)
+        stay_with_replica(prepared, gang)
         if generation is not None:
             mode = choose(shape_of(gang), generation, context.config)
             link_pod(prepared, podgroup, Dialect(gang, generation, mode, _revision(gang, context)))
@@ -231,6 +233,7 @@ def _exceptions(gang: PodGang, generation: Generation | None, mode: Mode) -> Ite
         used = f"pod affinity to {', '.join(keys)} is used instead"
         reason = f"kube-scheduler has no preferred packing of gangs; {used}"
         yield Treatment(Capability.TOPOLOGY_PREFERRED, Fidelity.APPROXIMATED, reason)
+    yield from replica_treatments(gang)
 
 
 def _priority_conflicts(cliqueset: PodCliqueSet) -> Iterator[FieldError]:

@@ -4,19 +4,14 @@ Link fields cannot change after a pod is created, so they are set here or never.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from grove.api import labels
 from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup
 from grove.backends.default.modes import shape_of
 from grove.backends.default.objects import Dialect
-from grove.backends.podspec import add_affinity
+from grove.backends.podspec import PREFERRED, REQUIRED, WEIGHT, add_affinity
 from grove.backends.shape import pod_index
 from grove.meta import Manifest
-
-_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_WEIGHT: Final = 100
 
 
 def link_pod(pod: Manifest, podgroup: PodGroup, dialect: Dialect) -> None:
@@ -45,7 +40,7 @@ def follow_gang(pod: Manifest, podgroup: PodGroup, dialect: Dialect) -> None:
             continue
         selector = _selector(dialect.gang, members)
         selector["matchExpressions"].append({"key": labels.POD_INDEX, "operator": "In", "values": ["0"]})
-        add_affinity(pod, _REQUIRED, {"labelSelector": selector, "topologyKey": requirement.key})
+        add_affinity(pod, REQUIRED, {"labelSelector": selector, "topologyKey": requirement.key})
 
 
 def prefer_domains(pod: Manifest, podgroup: PodGroup, gang: PodGang) -> None:
@@ -53,7 +48,7 @@ def prefer_domains(pod: Manifest, podgroup: PodGroup, gang: PodGang) -> None:
     for key, members in preferences(gang):
         if not members or podgroup.name in members:
             term = {"labelSelector": _selector(gang, members), "topologyKey": key}
-            add_affinity(pod, _PREFERRED, {"weight": _WEIGHT, "podAffinityTerm": term})
+            add_affinity(pod, PREFERRED, {"weight": WEIGHT, "podAffinityTerm": term})
 
 
 def preferences(gang: PodGang) -> Iterator[tuple[str, Sequence[str]]]:

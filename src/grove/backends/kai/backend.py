@@ -30,6 +30,7 @@ from grove.backends.base import (
 from grove.backends.kai import reading, topology
 from grove.backends.kai.queue import QUEUE, QUEUES, missing_queue, queue_conflicts, queue_of
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
+from grove.backends.replica import replica_treatments, stay_with_replica
 from grove.backends.shape import (
     groups_by_podgroup,
     named,
@@ -113,7 +114,8 @@ class KaiBackend:
         manifests += [
             _optional_podgroup(gang, each, context) for each in gang.spec.podgroups if each.min_replicas <= 0
         ]
-        return Translation(tuple(manifests), account(gang, self.capabilities(context), "KAI"))
+        treatments = account(gang, self.capabilities(context), "KAI", replica_treatments(gang))
+        return Translation(tuple(manifests), treatments)
 
     def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
         podgroup = podgroup_of(pod, gang)
@@ -127,6 +129,7 @@ class KaiBackend:
         add_metadata(prepared, "labels", marks)
         link = {POD_GROUP_ANNOTATION: _podgroup_name(gang, context, podgroup), SKIP_PODGROUPER: "true"}
         add_metadata(prepared, "annotations", link)
+        stay_with_replica(prepared, gang)
         return prepared
 
     def read(

@@ -31,7 +31,17 @@ from grove.backends.base import (
 )
 from grove.backends.koordinator import quota, reading, recall, topology
 from grove.backends.koordinator.settings import CONFIG_KEYS, settings_of
-from grove.backends.podspec import add_affinity, add_gate, add_metadata, copy_of, inherit_priority
+from grove.backends.podspec import (
+    PREFERRED,
+    REQUIRED,
+    WEIGHT,
+    add_affinity,
+    add_gate,
+    add_metadata,
+    copy_of,
+    inherit_priority,
+)
+from grove.backends.replica import replica_treatments, stay_with_replica
 from grove.backends.shape import (
     groups_by_podgroup,
     named,
@@ -54,9 +64,15 @@ TOPOLOGY: Final = f"{GANG_PREFIX}/network-topology-spec"
 #: A minimum that no gang can reach: nothing is scheduled while a PodGroup has it.
 SENTINEL: Final = 1_000_000
 
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-_ABLE: Final = frozenset({Capability.GANG, Capability.SUBGROUPS, Capability.PRIORITY, Capability.QUEUE})
+_ABLE: Final = frozenset(
+    {
+        Capability.GANG,
+        Capability.SUBGROUPS,
+        Capability.REPLICA_TOPOLOGY,
+        Capability.PRIORITY,
+        Capability.QUEUE,
+    }
+)
 
 
 class KoordinatorBackend:
@@ -102,7 +118,7 @@ class KoordinatorBackend:
             raise Waiting(f"scheduler backend koordinator waits: {_not_served(settings.podgroups)}")
         _refuse_doubles(gang)
         asked = topology.asked_by(gang)
-        exceptions = topology.treatments(gang, asked, context, settings)
+        exceptions = [*topology.treatments(gang, asked, context, settings), *replica_treatments(gang)]
         accounted = account(gang, self.capabilities(context), "Koordinator", exceptions)
         quota.await_quotas(gang, context, settings)
         packing = topology.gather(gang, asked, context, settings)
@@ -125,6 +141,7 @@ class KoordinatorBackend:
         add_metadata(prepared, "labels", marks | ({quota.QUOTA: charged} if charged else {}))
         if settings.topology and (not member or was_placed(gang, context)):
             _stay_near(prepared, gang)
+        stay_with_replica(prepared, gang)
         return prepared
 
     def lifecycle(self, snapshot: GangSnapshot) -> Lifecycle:
@@ -184,7 +201,7 @@ def _stay_near(pod: Manifest, gang: PodGang) -> None:
     asked = topology.asked_by(gang)
     selector = {"matchLabels": {labels.POD_GANG: gang.name}}
     for key in asked.required:
-        add_affinity(pod, _REQUIRED, {"topologyKey": key, "labelSelector": selector})
+        add_affinity(pod, REQUIRED, {"topologyKey": key, "labelSelector": selector})
     for key in asked.preferred:
         term = {"topologyKey": key, "labelSelector": selector}
-        add_affinity(pod, _PREFERRED, {"weight": 100, "podAffinityTerm": term})
+        add_affinity(pod, PREFERRED, {"weight": WEIGHT, "podAffinityTerm": term})

@@ -26,6 +26,7 @@ from grove.backends.base import (
     Treatment,
 )
 from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
+from grove.backends.replica import replica_treatments, stay_with_replica
 from grove.backends.shape import podgroup_of
 from grove.backends.treatments import account
 from grove.backends.volcano import reading
@@ -88,7 +89,7 @@ class VolcanoBackend:
         return scheduler_name == self.scheduler_name
 
     def capabilities(self, context: Context) -> frozenset[Capability]:
-        able = {Capability.GANG, Capability.PRIORITY, Capability.QUEUE}
+        able = {Capability.GANG, Capability.PRIORITY, Capability.QUEUE, Capability.REPLICA_TOPOLOGY}
         if knows_subgroups(context):
             able.add(Capability.SUBGROUPS)
             if knows_tiers(context) and settings(context.config).topology != DISABLED:
@@ -157,6 +158,7 @@ class VolcanoBackend:
             # Not elsewhere: Volcano takes pods of one task for alike and stops at the first that fails.
             link[TASK_ANNOTATION] = podgroup.name
         add_metadata(prepared, "annotations", link)
+        stay_with_replica(prepared, gang)
         return prepared
 
     def read(
@@ -211,6 +213,7 @@ class VolcanoBackend:
                 f"{', '.join(broad)}: Volcano prefers the smallest domain that has room, whichever is named"
             )
             yield Treatment(Capability.TOPOLOGY_PREFERRED, Fidelity.APPROXIMATED, reason)
+        yield from replica_treatments(gang)
 
 
 def _is_placed(gang: PodGang) -> bool:

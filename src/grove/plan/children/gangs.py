@@ -76,8 +76,9 @@ class Gangs:
             annotations[labels.EDIT_PENDING] = ", ".join(fields)
             defer_edits(edited, gang, seen.placed[row.name])
         if gang is not None and row.name in seen.placed:
-            # It says from which templates the pods on nodes were made.
-            annotations[labels.GENERATION_HASH] = gang.annotations.get(labels.GENERATION_HASH)
+            # From which templates the pods on nodes were made, and what the replica had to share then.
+            for name in (labels.GENERATION_HASH, labels.REPLICA_REQUIRED, labels.REPLICA_PREFERRED):
+                annotations[name] = gang.annotations.get(name)
         return edited.manifest
 
 
@@ -179,6 +180,7 @@ def desired_gang(
                 **record(*mirrored),
                 labels.TOPOLOGY_NAME: topology.name if topology is not None and packed else None,
                 labels.SCHEDULER_TOPOLOGY: reference if packed and reference else None,
+                **_shared_by_replica(planned, template, topology),
                 labels.EXTERNAL_BACKEND: "true" if external else None,
                 labels.GENERATION_HASH: revision.hash or None,
             },
@@ -212,6 +214,15 @@ def _own_constraint(planned: PlannedGang, template: PodCliqueSetTemplate) -> Top
     """The constraint of the whole gang: a scaled gang has that of its group, if the group has one."""
     own = planned.group.config.topology_constraint if planned.group is not None else None
     return own or template.topology_constraint
+
+
+def _shared_by_replica(
+    planned: PlannedGang, template: PodCliqueSetTemplate, topology: ClusterTopologyBinding | None
+) -> Manifest:
+    """What the set asks of all pods of a replica: nobody but a scaled gang itself can be told of it."""
+    asked = _constraint(template.topology_constraint, topology) if planned.group is not None else None
+    pack = asked["packConstraint"] if asked is not None else {}
+    return {labels.REPLICA_REQUIRED: pack.get("required"), labels.REPLICA_PREFERRED: pack.get("preferred")}
 
 
 def _packed_groups(planned: PlannedGang, topology: ClusterTopologyBinding | None) -> Iterator[Manifest]:

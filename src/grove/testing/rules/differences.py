@@ -30,6 +30,7 @@ from grove.testing.rules.twins import (
     queued,
     raised,
     returning,
+    scaled,
     single,
     urgent,
 )
@@ -105,6 +106,13 @@ class DifferenceRules(Subject):
 
     def test_it_makes_a_difference_whose_domain_is_preferred(self) -> None:
         self._tells_apart(elsewhere(must=False), _PREFERRED[:1], _PREFERRED)
+
+    def test_the_domain_that_a_replica_shares_makes_a_difference_to_its_scaled_gangs(self) -> None:
+        nothing, rack, zone = scaled(), scaled(RACK), scaled(ZONE)
+        pairs = [(nothing, rack), (rack, zone), (nothing, scaled(preferred=RACK)), (rack, scaled("", RACK))]
+        self._tells_apart(
+            [Pair("the replica", one, other) for one, other in pairs], (Capability.REPLICA_TOPOLOGY,)
+        )
 
     # The rest ---------------------------------------------------------------------------------------
 

@@ -23,6 +23,13 @@ SAMPLES: Final[dict[Capability, PodGang]] = {
     Capability.PRIORITY: make.gang("prio", {"prio-worker": 2}, priority="high"),
     Capability.TOPOLOGY_REQUIRED: make.gang("rack", {"rack-worker": 2}, required=RACK, annotations=_NAMED),
     Capability.TOPOLOGY_PREFERRED: make.gang("near", {"near-worker": 2}, preferred=RACK, annotations=_NAMED),
+    Capability.REPLICA_TOPOLOGY: make.gang(
+        "more-0-group-0",
+        {"more-0-group-1-worker": 2},
+        cliqueset="more",
+        labels={labels.BASE_POD_GANG: "more-0", labels.SET_REPLICA_INDEX: "0"},
+        annotations={labels.REPLICA_REQUIRED: RACK},
+    ),
     Capability.REUSE: make.gang("again", {"again-worker": 2}, reuse="before"),
     Capability.HIERARCHY: make.gang(
         "tree",
@@ -33,7 +40,7 @@ SAMPLES: Final[dict[Capability, PodGang]] = {
 }
 
 #: What a user asks for as a must: a scheduler that cannot do it has to say no.
-MUSTS: Final = (Capability.TOPOLOGY_REQUIRED, Capability.HIERARCHY)
+MUSTS: Final = (Capability.TOPOLOGY_REQUIRED, Capability.HIERARCHY, Capability.REPLICA_TOPOLOGY)
 
 #: Sets that ask for the musts, for backends that refuse at admission.
 SETS: Final[dict[Capability, PodCliqueSet]] = {

@@ -83,6 +83,21 @@ def returning(before: str) -> Twin:
     return Twin(f"reuseReservationRef {before}", gang)
 
 
+def scaled(required: str = "", preferred: str = "") -> Twin:
+    """A scaled gang, and what its set asks of all pods of the replica."""
+    asked = {labels.REPLICA_REQUIRED: required, labels.REPLICA_PREFERRED: preferred}
+    notes = {name: key for name, key in asked.items() if key}
+    gang = make.gang(
+        GANG,
+        _USUAL,
+        cliqueset="twins",
+        labels={labels.BASE_POD_GANG: "twins-0", labels.SET_REPLICA_INDEX: "0"},
+        annotations={**_NAMED, **notes},
+    )
+    text = " and ".join(f"{name}={key}" for name, key in notes.items())
+    return Twin(text or "nothing that its replica shares", gang)
+
+
 def packed(
     level: str, *, required: str = "", preferred: str = "", members: Sequence[str] = PODGROUPS[:2]
 ) -> Twin:

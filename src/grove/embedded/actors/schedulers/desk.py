@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from grove.embedded.actors.events import EventWriter
 from grove.embedded.actors.mirror import Mirrors
@@ -28,7 +28,14 @@ from grove.embedded.actors.objects import (
     uid_of,
 )
 from grove.embedded.actors.schedulers.placement import Ledger
-from grove.embedded.actors.schedulers.shapes import PodShape, node_facts, pod_shape
+from grove.embedded.actors.schedulers.shapes import (
+    AffinityTerm,
+    Expression,
+    PodShape,
+    node_facts,
+    pod_shape,
+    required_neighbours,
+)
 from grove.embedded.clock import Clock, rfc3339
 from grove.embedded.errors import ApiError, Manifest
 from grove.embedded.local import ActorClient
@@ -128,7 +135,24 @@ class Desk:
             shape = pod_shape(pod)
             found = (pod, self._known.setdefault(shape, shape))
             self._shapes[key] = found
-        return found[1]
+        neighbours = required_neighbours(pod) if not node_of(pod) else []
+        # Where the neighbours are changes while the pod does not, so that this is not remembered.
+        return replace(found[1], near=self._near(pod, neighbours)) if neighbours else found[1]
+
+    def _near(self, pod: Manifest, neighbours: Sequence[AffinityTerm]) -> tuple[Expression, ...]:
+        """The values of node labels that a pod's required affinity allows, by the pods that have nodes.
+
+        A pod that would be the first of those it asks for may go anywhere.
+        """
+        found = []
+        for term in neighbours:
+            there = [self.as_bound(each) for each in self.pods if term.selects(each)]
+            nodes = {node_of(each) for each in there if node_of(each) and not is_terminal(each)}
+            labels = (self.ledger.nodes[name].labels for name in nodes if name in self.ledger.nodes)
+            values = tuple(sorted({each[term.key] for each in labels if term.key in each}))
+            if nodes or not term.selects(pod):
+                found.append(Expression(term.key, "In", values))
+        return tuple(found)
 
     def stored(self, pod: Manifest) -> Manifest:
         """The pod as the server last told it: what `shape` remembers it by."""

@@ -18,6 +18,7 @@ from grove.embedded.actors.schedulers.shapes import NodeFacts, PodShape
 UNSCHEDULABLE_NODE = "node(s) were unschedulable"
 UNTOLERATED = "node(s) had untolerated taint(s)"
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
+POD_AFFINITY = "node(s) didn't match pod affinity rules"
 TOO_MANY_PODS = "Too many pods"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
@@ -203,7 +204,9 @@ def _refusal(shape: PodShape, node: NodeFacts) -> str | None:
         return UNSCHEDULABLE_NODE
     if shape.untolerated(node) is not None:
         return UNTOLERATED
-    return None if shape.admits(node) else AFFINITY
+    if not shape.admits(node):
+        return AFFINITY
+    return None if shape.is_near(node) else POD_AFFINITY
 
 
 def _tolerates_cordon(shape: PodShape) -> bool:

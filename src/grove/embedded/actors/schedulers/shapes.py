@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from grove.embedded.errors import Manifest
+from grove.embedded.machinery.selectors import matches_label_selector
 
 Requests = tuple[tuple[str, int], ...]
 """(resource name, amount), sorted; cpu in millicores, everything else in whole units."""
@@ -103,6 +104,8 @@ class PodShape:
     """Required node affinity: one of the terms must hold; None asks for nothing."""
     preferred: tuple[tuple[int, Term], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    near: tuple[Expression, ...] = ()
+    """Where the pods are that its required pod affinity asks for, as they are placed now."""
 
     @property
     def demand(self) -> Mapping[str, int]:
@@ -116,6 +119,10 @@ class PodShape:
         return self.terms is None or any(
             bool(term) and all(expression.holds(node) for expression in term) for term in self.terms
         )
+
+    def is_near(self, node: NodeFacts) -> bool:
+        """Required pod affinity."""
+        return all(expression.holds(node) for expression in self.near)
 
     def liking(self, node: NodeFacts) -> int:
         return sum(weight for weight, term in self.preferred if all(e.holds(node) for e in term))
@@ -172,6 +179,34 @@ def pod_shape(pod: Manifest) -> PodShape:
             for t in spec.get("tolerations") or ()
         ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerm:
+    """Pods next to which a pod must be placed, and the node label that says what next to means."""
+
+    key: str
+    selector: Manifest
+    namespaces: tuple[str, ...]
+
+    def selects(self, pod: Manifest) -> bool:
+        metadata = pod["metadata"]
+        return metadata.get("namespace") in self.namespaces and matches_label_selector(
+            self.selector, metadata.get("labels") or {}
+        )
+
+
+def required_neighbours(pod: Manifest) -> list[AffinityTerm]:
+    """The required pod affinity of a pod; namespaces by selector are left out."""
+    affinity = (pod["spec"].get("affinity") or {}).get("podAffinity") or {}
+    return [
+        AffinityTerm(
+            term["topologyKey"],
+            term.get("labelSelector") or {},
+            tuple(term.get("namespaces") or (pod["metadata"].get("namespace"),)),
+        )
+        for term in affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    ]
 
 
 def _term(term: Manifest) -> Term:
