@@ -147,8 +147,9 @@ async def assemble(
     await _require_crds(client)
     await scheduling.discover()
     if not only:
-        _watch_optional(cache, scheduling)
-        scheduling.changed.append(partial(_watch_optional, cache, scheduling))
+        watch_optional = partial(_watch_optional, cache, scheduling, configuration)
+        watch_optional()
+        scheduling.changed.append(watch_optional)
     recorder = Recorder(client, clock, labels.MANAGER, instance=identity.name, metrics=metrics)
     applier = Applier(client, load)
     deps = Dependencies(
@@ -241,12 +242,13 @@ def _cache(
     return cache
 
 
-def _watch_optional(cache: Cache, scheduling: Scheduling) -> None:
+def _watch_optional(cache: Cache, scheduling: Scheduling, configuration: OperatorConfiguration) -> None:
     """Read those kinds of children that not every cluster serves, where they are served now."""
+    unused = () if configuration.network.auto_mnnvl_enabled else (kinds.COMPUTE_DOMAINS,)
     for kind in registry.KINDS:
         if kind.resource not in registry.OPTIONAL:
             continue
-        if scheduling.cluster.serves(kind.resource):
+        if scheduling.cluster.serves(kind.resource) and kind.resource not in unused:
             cache.add(kind.resource, kind.view, labels=kind.selector, indexes={BY_SET: set_of})
         elif cache.informer(kind.resource) is not None:
             cache.remove(kind.resource)
@@ -295,6 +297,7 @@ def _controllers(
                 trials,
                 topology_aware=topology_aware,
                 pods_per_set=most,
+                nvlink_domains=configuration.network.auto_mnnvl_enabled,
             ),
             syncs.pod_clique_set.concurrent_syncs,
         ),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from grove.admission.support import annotation_errors, notices, unsupported
+from grove.admission.support import annotation_errors, notices, unsupported, unsupported_domains
 from grove.api import kinds, labels
 from grove.api.cliqueset import PodCliqueSet
 from grove.backends.base import Cluster
@@ -47,12 +47,29 @@ def test_a_group_of_multi_node_nvlink_that_is_no_dns_label_is_refused(on: str, v
 
 
 @pytest.mark.parametrize("on", WHERE)
-def test_a_group_of_multi_node_nvlink_is_accepted_with_the_word_that_it_has_no_effect(on: str) -> None:
-    cliqueset = make.view(PodCliqueSet, annotated(on, grove__mnnvl_group="workers"))
+def test_a_group_of_multi_node_nvlink_for_pods_without_gpus_is_accepted_with_a_word(on: str) -> None:
+    manifest = annotated(on, grove__mnnvl_group="workers")
+    manifest["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"] = [{"name": "main"}]
+    cliqueset = make.view(PodCliqueSet, manifest)
     assert list(annotation_errors(cliqueset)) == []
     (notice,) = notices(cliqueset)
     assert notice.field == f"{WHERE[on]}.annotations[{labels.MNNVL_GROUP}]"
-    assert "no ComputeDomain is created by this release" in notice.message
+    assert "none of its pods asks for nvidia.com/gpu" in notice.message
+
+
+@pytest.mark.parametrize("on", WHERE)
+def test_a_group_of_multi_node_nvlink_is_refused_where_it_is_disabled_or_not_served(on: str) -> None:
+    cliqueset = make.view(PodCliqueSet, annotated(on, grove__mnnvl_group="workers"))
+    field = f"{WHERE[on]}.annotations[{labels.MNNVL_GROUP}]"
+    served = serving(kinds.COMPUTE_DOMAINS)
+    (disabled,) = unsupported_domains(cliqueset, served, enabled=False)
+    (missing,) = unsupported_domains(cliqueset, Cluster(), enabled=True)
+    assert (disabled.field, missing.field) == (field, field)
+    assert "network.autoMNNVLEnabled" in disabled.message
+    assert "does not serve computedomains.resource.nvidia.com" in missing.message
+    assert unsupported_domains(cliqueset, served, enabled=True) == []
+    out = make.view(PodCliqueSet, annotated(on, grove__mnnvl_group="none"))
+    assert unsupported_domains(out, Cluster(), enabled=False) == []
 
 
 SILENT = {
@@ -74,3 +91,34 @@ def test_nothing_is_said_of_an_annotation_that_does_what_it_says(marks: dict[str
 def test_an_annotation_of_ours_without_effect_is_told(key: str) -> None:
     (notice,) = notices(make.view(PodCliqueSet, annotated("set", **{key: "true"})))
     assert "has no effect in this release" in notice.message
+
+
+def sharing(level: str, scope: str, *, replicas: int, pods: int, group: int = 1) -> PodCliqueSet:
+    shared = [{"name": "t", "scope": scope}]
+    role = {**make.template("a", pods), **({"resourceSharing": shared} if level == "role" else {})}
+    of_group = make.scaling_group("g", ["a"], replicas=group)
+    if level == "group":
+        of_group["resourceSharing"] = shared
+    template = {"resourceSharing": shared} if level == "set" else {}
+    return make.cliqueset("t", [role], replicas=replicas, groups=[of_group], template=template)
+
+
+CROWDED = {
+    "a set of all replicas": (sharing("set", "AllReplicas", replicas=2, group=3, pods=43), 258),
+    "a set of one replica": (sharing("set", "PerReplica", replicas=9, group=3, pods=86), 258),
+    "a group of all replicas": (sharing("group", "AllReplicas", replicas=9, group=3, pods=86), 258),
+    "a group of one replica": (sharing("group", "PerReplica", replicas=9, group=9, pods=257), 257),
+    "a role": (sharing("role", "AllReplicas", replicas=9, group=9, pods=257), 257),
+    "a role with one for each pod": (sharing("role", "PerReplica", replicas=9, group=9, pods=300), None),
+    "just as many": (sharing("set", "AllReplicas", replicas=2, group=2, pods=64), None),
+}
+
+
+@pytest.mark.parametrize(("cliqueset", "pods"), CROWDED.values(), ids=CROWDED)
+def test_a_claim_that_more_pods_would_share_than_may_use_it_is_told(
+    cliqueset: PodCliqueSet, pods: int | None
+) -> None:
+    told = [notice.message for notice in notices(cliqueset)]
+    assert [message.partition(" pods share a claim of 't'")[0] for message in told] == (
+        [str(pods)] if pods is not None else []
+    )

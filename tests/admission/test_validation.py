@@ -249,6 +249,39 @@ REFUSED = {
         f"{CLIQUES}.name",
         "is also the name",
     ),
+    "claims of two levels with one name": Case(
+        lambda content: (
+            with_template(
+                resourceClaimTemplates=[
+                    {"name": each, "templateSpec": {"spec": {"devices": {"requests": [{}]}}}}
+                    for each in ("front-all-gpu", "gpu")
+                ],
+                resourceSharing=[{"name": "front-all-gpu", "scope": "PerReplica"}],
+            )(content),
+            content["cliques"][0].update(resourceSharing=[{"name": "gpu", "scope": "AllReplicas"}]),
+        ),
+        f"{CLIQUES}[0].resourceSharing[0].name",
+        "would have the same names as those of spec.template.resourceSharing[0]",
+    ),
+    "a claim whose name begins like the index of a pod": Case(
+        lambda content: (
+            with_template(
+                resourceClaimTemplates=[
+                    {"name": each, "templateSpec": {"spec": {"devices": {"requests": [{}]}}}}
+                    for each in ("front-0-gpu", "gpu")
+                ],
+                resourceSharing=[{"name": "front-0-gpu", "scope": "PerReplica"}],
+            )(content),
+            content["cliques"][0].update(resourceSharing=[{"name": "gpu", "scope": "PerReplica"}]),
+        ),
+        f"{CLIQUES}[0].resourceSharing[0].name",
+        "would have the same names",
+    ),
+    "a template with a name that no claim can have": Case(
+        with_template(resourceSharing=[{"name": "Not_A_Name", "scope": "PerReplica"}]),
+        "spec.template.resourceSharing[0].name",
+        "must be a DNS subdomain",
+    ),
     "a claim without requests": Case(
         with_template(resourceClaimTemplates=[{"name": "gpu", "templateSpec": {"spec": {}}}]),
         "spec.template.resourceClaimTemplates[0].templateSpec.spec.devices.requests",

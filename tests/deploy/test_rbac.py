@@ -39,6 +39,10 @@ OPTIONAL: Final = (
     ("watch", "apiextensions.k8s.io", "customresourcedefinitions", ""),
     ("list", "", "configmaps", ""),
     ("watch", "", "configmaps", ""),
+    *(
+        (verb, "resource.nvidia.com", "computedomains", "")
+        for verb in ("get", "list", "watch", "create", "patch", "delete")
+    ),
 )
 
 

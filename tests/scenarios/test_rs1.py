@@ -1,5 +1,6 @@
 """RS1 of the Go operator's end-to-end suite: claims of all three levels, counted while everything is scaled."""
 
+from collections.abc import Callable
 from typing import Final
 
 import pytest
@@ -135,27 +136,38 @@ def test_rs1_claims_of_sets_groups_and_cliques_are_counted_exactly_while_everyth
     run_world(story)
 
 
-LEVELS: Final = {
-    "set": (["template", "resourceSharing", 0], "spec.template.resourceSharing"),
-    "group": (
-        ["template", "podCliqueScalingGroups", 0, "resourceSharing", 0],
+Edit = Callable[[Manifest], None]
+
+
+def rescoped(shared: list[Manifest]) -> None:
+    shared[0]["scope"] = {"AllReplicas": "PerReplica", "PerReplica": "AllReplicas"}[shared[0]["scope"]]
+
+
+EDITS: Final[dict[str, tuple[Edit, str]]] = {
+    "of a set": (lambda template: rescoped(template["resourceSharing"]), "spec.template.resourceSharing"),
+    "of a group": (
+        lambda template: rescoped(template["podCliqueScalingGroups"][0]["resourceSharing"]),
         "spec.template.podCliqueScalingGroups[0].resourceSharing",
     ),
-    "role": (["template", "cliques", 0, "resourceSharing", 0], "spec.template.cliques[0].resourceSharing"),
+    "of a role": (
+        lambda template: rescoped(template["cliques"][0]["resourceSharing"]),
+        "spec.template.cliques[0].resourceSharing",
+    ),
+    "what a template says": (
+        lambda template: template["resourceClaimTemplates"][0]["templateSpec"].update(spec=device("other")),
+        "spec.template.resourceClaimTemplates",
+    ),
 }
 
 
-@pytest.mark.parametrize(("path", "field"), LEVELS.values(), ids=LEVELS)
-def test_rs1_who_shares_a_claim_cannot_be_edited(path: list[str | int], field: str) -> None:
+@pytest.mark.parametrize(("edit", "field"), EDITS.values(), ids=EDITS)
+def test_rs1_what_is_shared_by_whom_cannot_be_edited(edit: Edit, field: str) -> None:
     async def story(world: World) -> None:
         await world.apply(workload())
         edited = workload()
-        at: Manifest = edited["spec"]
-        for step in path:
-            at = at[step]  # type: ignore[index]
-        at["scope"] = "PerReplica" if at["scope"] == "AllReplicas" else "AllReplicas"
+        edit(edited["spec"]["template"])
         with pytest.raises(Invalid, match="field is immutable") as refused:
             await world.apply(edited)
-        assert field in str(refused.value)
+        assert f"{field}: Forbidden" in str(refused.value)
 
     run_world(story, operator=False)

@@ -16,7 +16,7 @@ from grove.admission.autoscaling import autoscaling_notices
 from grove.admission.defaults import default
 from grove.admission.levels import levels_condition, unmet_requirements
 from grove.admission.limits import validate_limits
-from grove.admission.support import annotation_errors, notices, unsupported
+from grove.admission.support import annotation_errors, notices, unsupported, unsupported_domains
 from grove.admission.topology import topology_notices, validate_nesting
 from grove.admission.validation import validate
 from grove.api import conditions
@@ -50,6 +50,8 @@ class Here:
     pods_per_set: int = Limits().pods_per_set
     #: What the cluster serves; None where that does not matter.
     cluster: Cluster | None = None
+    #: Whether roles may share NVLink domains.
+    nvlink_domains: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def judge(understood: Understood, here: Here) -> Judgement:
     found = [
         (conditions.INVALID, [*understood.errors, *validate_nesting(cliqueset, binding)]),
         (conditions.LIMIT_EXCEEDED, list(validate_limits(cliqueset, pods_per_set=here.pods_per_set))),
-        (conditions.UNSUPPORTED, unsupported(cliqueset, here.cluster)),
+        (conditions.UNSUPPORTED, _unsupported(cliqueset, here)),
         (conditions.TOPOLOGY_LEVELS_UNAVAILABLE, unmet_requirements(cliqueset, binding, levels)),
     ]
     backend = None
@@ -108,6 +110,13 @@ def judge(understood: Understood, here: Here) -> Judgement:
     reason = next((kind for kind, errors in found if errors), conditions.VALID)
     refused = tuple(error for _, errors in found for error in errors)
     return Judgement(cliqueset, backend, refused, reason, levels, remarks)
+
+
+def _unsupported(cliqueset: PodCliqueSet, here: Here) -> list[FieldError]:
+    return [
+        *unsupported(cliqueset, here.cluster),
+        *unsupported_domains(cliqueset, here.cluster, enabled=here.nvlink_domains),
+    ]
 
 
 def _backend_for(

@@ -1,8 +1,10 @@
 """Whether the device claims that pods share are defined, named once and filtered by names that exist."""
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
-from grove.admission.naming import CLIQUES, GROUPS, TEMPLATE, unique
+from grove.admission.naming import CLIQUES, GROUPS, TEMPLATE, is_dns_label, unique
+from grove.api import names
 from grove.api.cliqueset import (
     ALL_REPLICAS,
     PER_REPLICA,
@@ -12,6 +14,10 @@ from grove.api.cliqueset import (
     ResourceSharing,
 )
 from grove.errors import FieldError
+from grove.plan.sharing import MOST_SHARERS, reaches
+
+#: What is left of the 253 characters of a claim's name for the name of its template.
+_LONGEST: Final = 253 - names.LABEL_LIMIT - len("-all-")
 
 
 def validate_sharing(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
@@ -30,6 +36,93 @@ def validate_sharing(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
         yield from _filters(field, group.resource_sharing, set(group.clique_names), None)
     for index, clique in enumerate(template.cliques):
         yield from _shared(f"{CLIQUES}[{index}].resourceSharing", clique.resource_sharing, internal)
+    yield from _name_clashes(cliqueset)
+
+
+def _name_clashes(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
+    """Claims of different levels that would have the same name, in some replica or for some pod."""
+    seen: list[tuple[str, _Name]] = []
+    for field, name in _claim_names(cliqueset):
+        other = next((place for place, known in seen if _may_be_equal(known, name)), None)
+        if other is not None:
+            yield FieldError(
+                f"{field}.name", f"claims would have the same names as those of {other}; rename a template"
+            )
+        seen.append((field, name))
+
+
+#: The parts of a name between its hyphens; None where a number stands.
+_Name = tuple[str | None, ...]
+
+
+def _claim_names(cliqueset: PodCliqueSet) -> Iterator[tuple[str, _Name]]:
+    """Where each claim is asked for, and what its names look like."""
+    template, prefix = cliqueset.template, tuple(cliqueset.name.split("-"))
+    yield from _named(f"{TEMPLATE}.resourceSharing", prefix, template.resource_sharing)
+    within: dict[str, _Name] = {}
+    for index, group in enumerate(template.pod_clique_scaling_groups):
+        owner = (*prefix, None, *group.name.split("-"))
+        yield from _named(f"{GROUPS}[{index}].resourceSharing", owner, group.resource_sharing)
+        within |= dict.fromkeys(group.clique_names, owner)
+    for index, role in enumerate(template.cliques):
+        owner = (*within.get(role.name, prefix), None, *role.name.split("-"))
+        yield from _named(f"{CLIQUES}[{index}].resourceSharing", owner, role.resource_sharing)
+
+
+def _named(field: str, owner: _Name, shared: Sequence[ResourceSharing]) -> Iterator[tuple[str, _Name]]:
+    for index, each in enumerate(shared):
+        middle = "all" if each.scope == ALL_REPLICAS else None
+        yield f"{field}[{index}]", (*owner, middle, *each.name.split("-"))
+
+
+def _may_be_equal(one: _Name, other: _Name) -> bool:
+    return len(one) == len(other) and all(
+        mine == theirs or (mine is None and _is_number(theirs)) or (theirs is None and _is_number(mine))
+        for mine, theirs in zip(one, other, strict=True)
+    )
+
+
+def _is_number(part: str | None) -> bool:
+    return part is not None and part.isascii() and part.isdigit() and (part == "0" or part[0] != "0")
+
+
+def crowded_claims(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
+    """Claims that more pods would share than Kubernetes lets use one at a time."""
+    for field, sharing, pods in _sharers(cliqueset):
+        if pods > MOST_SHARERS:
+            yield FieldError(
+                field,
+                f"{pods} pods share a claim of {sharing.name!r}, and Kubernetes lets {MOST_SHARERS} use one "
+                "at a time: the others wait",
+            )
+
+
+def _sharers(cliqueset: PodCliqueSet) -> Iterator[tuple[str, ResourceSharing, int]]:
+    """Everything that is shared: in which field, and by how many pods while nobody scales anything."""
+    template = cliqueset.template
+    groups = {
+        role: (group.name, group.initial_replicas)
+        for group in template.pod_clique_scaling_groups
+        for role in group.clique_names
+    }
+    for index, each in enumerate(template.resource_sharing):
+        pods = sum(
+            role.spec.replicas * groups.get(role.name, ("", 1))[1]
+            for role in template.cliques
+            if reaches(each, role.name, groups.get(role.name, ("", 1))[0])
+        )
+        wide = cliqueset.spec.replicas if each.scope == ALL_REPLICAS else 1
+        yield f"{TEMPLATE}.resourceSharing[{index}]", each, pods * wide
+    for place, group in enumerate(template.pod_clique_scaling_groups):
+        for index, each in enumerate(group.resource_sharing):
+            members = [role for role in template.cliques if role.name in group.clique_names]
+            pods = sum(role.spec.replicas for role in members if reaches(each, role.name))
+            wide = group.initial_replicas if each.scope == ALL_REPLICAS else 1
+            yield f"{GROUPS}[{place}].resourceSharing[{index}]", each, pods * wide
+    for place, role in enumerate(template.cliques):
+        for index, each in enumerate(role.resource_sharing):
+            pods = role.spec.replicas if each.scope == ALL_REPLICAS else 1
+            yield f"{CLIQUES}[{place}].resourceSharing[{index}]", each, pods
 
 
 def shared_fields(template: PodCliqueSetTemplate) -> Iterator[str]:
@@ -47,8 +140,7 @@ def shared_fields(template: PodCliqueSetTemplate) -> Iterator[str]:
 def _templates(templates: Sequence[ResourceClaimTemplate]) -> Iterator[FieldError]:
     field = f"{TEMPLATE}.resourceClaimTemplates"
     for index, each in enumerate(templates):
-        if not each.name:
-            yield FieldError(f"{field}[{index}].name", "is required")
+        yield from _template_name(f"{field}[{index}].name", each.name)
         devices = (each.template_spec.get("spec") or {}).get("devices") or {}
         if not devices.get("requests"):
             yield FieldError(
@@ -62,8 +154,7 @@ def _shared(
     field: str, sharing: Sequence[ResourceSharing], internal: Collection[str]
 ) -> Iterator[FieldError]:
     for index, each in enumerate(sharing):
-        if not each.name:
-            yield FieldError(f"{field}[{index}].name", "is required")
+        yield from _template_name(f"{field}[{index}].name", each.name)
         if each.namespace and each.name in internal:
             yield FieldError(
                 f"{field}[{index}].namespace",
@@ -74,6 +165,17 @@ def _shared(
                 f"{field}[{index}].scope", f"must be {ALL_REPLICAS} or {PER_REPLICA}; got {each.scope!r}"
             )
     yield from unique(f"{field}.name", (each.name for each in sharing))
+
+
+def _template_name(field: str, name: str) -> Iterator[FieldError]:
+    """An error unless the names of claims can end in the name of a template."""
+    if not name:
+        yield FieldError(field, "is required")
+    elif not all(is_dns_label(part) for part in name.split(".")) or len(name) > _LONGEST:
+        yield FieldError(
+            field,
+            f"{name!r} must be a DNS subdomain of at most {_LONGEST} characters: it ends the names of claims",
+        )
 
 
 def _filters(

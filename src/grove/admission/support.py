@@ -7,16 +7,17 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from grove.admission.naming import is_dns_label
-from grove.admission.sharing import shared_fields
+from grove.admission.sharing import crowded_claims, shared_fields
 from grove.api import kinds, labels, names
 from grove.api.cliqueset import PodCliqueSet
 from grove.backends.base import Cluster
 from grove.errors import FieldError
+from grove.plan.domains import NO_GROUP, asks_for_gpus
 
-#: The value of the NVLink annotation by which a role opts out.
-_NO_GROUP: Final = "none"
 #: Annotations of ours that a set or a role may have and that do something.
-_EFFECTIVE: Final = frozenset({labels.SCHEDULER_BACKEND, labels.TOPOLOGY_NAME, labels.RECONCILE_TRIGGER})
+_EFFECTIVE: Final = frozenset(
+    {labels.SCHEDULER_BACKEND, labels.TOPOLOGY_NAME, labels.RECONCILE_TRIGGER, labels.MNNVL_GROUP}
+)
 
 
 def unsupported(cliqueset: PodCliqueSet, cluster: Cluster | None = None) -> list[FieldError]:
@@ -33,6 +34,26 @@ def unsupported(cliqueset: PodCliqueSet, cluster: Cluster | None = None) -> list
     ]
 
 
+def unsupported_domains(
+    cliqueset: PodCliqueSet, cluster: Cluster | None, *, enabled: bool
+) -> list[FieldError]:
+    """Where a set asks for NVLink domains that the operator or the cluster does not have."""
+    if not enabled:
+        why = (
+            "MNNVL is not enabled in the operator configuration: set network.autoMNNVLEnabled, or remove the "
+            f"annotation when the set is created; {NO_GROUP!r} is always allowed"
+        )
+    elif cluster is not None and not cluster.serves(kinds.COMPUTE_DOMAINS):
+        why = f"the cluster does not serve {kinds.COMPUTE_DOMAINS}, v1beta1: install NVIDIA's DRA driver"
+    else:
+        return []
+    return [
+        FieldError(f"{place}.annotations[{labels.MNNVL_GROUP}]", why)
+        for place, annotations in _annotated(cliqueset)
+        if annotations.get(labels.MNNVL_GROUP, NO_GROUP) != NO_GROUP
+    ]
+
+
 def annotation_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
     """Annotations of ours with a value that cannot be meant."""
     for place, annotations in _annotated(cliqueset):
@@ -40,18 +61,42 @@ def annotation_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
         if group is not None and not (is_dns_label(group) and len(group) <= names.LABEL_LIMIT):
             yield FieldError(
                 f"{place}.annotations[{labels.MNNVL_GROUP}]",
-                f"{group!r} must be a DNS label: the name of a group of roles, or {_NO_GROUP!r}",
+                f"{group!r} must be a DNS label: the name of a group of roles, or {NO_GROUP!r}",
             )
 
 
 def notices(cliqueset: PodCliqueSet) -> list[FieldError]:
     """What of a set is accepted but has no effect in this release."""
-    found = []
-    for place, annotations in _annotated(cliqueset):
-        for key, value in annotations.items():
-            if why := _no_effect(key, value):
-                found.append(FieldError(f"{place}.annotations[{key}]", why))
-    return found
+    found = [
+        FieldError(f"{place}.annotations[{key}]", "has no effect in this release")
+        for place, annotations in _annotated(cliqueset)
+        for key in annotations
+        if key.startswith(labels.GROVE_PREFIX) and key not in _EFFECTIVE
+    ]
+    return [*found, *_domains_without_gpus(cliqueset), *crowded_claims(cliqueset)]
+
+
+def _domains_without_gpus(cliqueset: PodCliqueSet) -> list[FieldError]:
+    """Where a group of NVLink is chosen although no pod that it is chosen for asks for GPUs."""
+    roles = cliqueset.template.cliques
+    places = list(_annotated(cliqueset))
+    concerned = [
+        roles,
+        *(
+            [role for role in roles if role.name in group.clique_names]
+            for group in cliqueset.template.pod_clique_scaling_groups
+        ),
+        *([role] for role in roles),
+    ]
+    return [
+        FieldError(
+            f"{place}.annotations[{labels.MNNVL_GROUP}]",
+            "none of its pods asks for nvidia.com/gpu, so that none joins an NVLink domain",
+        )
+        for (place, annotations), members in zip(places, concerned, strict=True)
+        if annotations.get(labels.MNNVL_GROUP, NO_GROUP) != NO_GROUP
+        and not any(asks_for_gpus(role.spec.pod_spec) for role in members)
+    ]
 
 
 def _annotated(cliqueset: PodCliqueSet) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -62,13 +107,3 @@ def _annotated(cliqueset: PodCliqueSet) -> Iterator[tuple[str, Mapping[str, str]
         yield f"spec.template.podCliqueScalingGroups[{index}]", group.annotations
     for index, clique in enumerate(template.cliques):
         yield f"spec.template.cliques[{index}]", clique.annotations
-
-
-def _no_effect(key: str, value: str) -> str:
-    """Why an annotation does nothing; empty when it does, or is none of ours."""
-    if key == labels.MNNVL_GROUP:
-        none = value == _NO_GROUP
-        return "" if none else "no ComputeDomain is created by this release; pods share no NVLink domain"
-    if key.startswith(labels.GROVE_PREFIX) and key not in _EFFECTIVE:
-        return "has no effect in this release"
-    return ""

@@ -1,4 +1,4 @@
-"""The parts of ResourceClaims and their templates that Grove reads."""
+"""The parts of ResourceClaims, their templates and ComputeDomains that Grove reads."""
 
 import msgspec
 
@@ -19,3 +19,9 @@ class ResourceClaimTemplate(Object):
     """What claims for devices are made from."""
 
     spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
+
+
+class ComputeDomain(Object):
+    """NVIDIA's kind for nodes whose GPUs reach one another by NVLink; its spec never changes."""
+
+    spec: Manifest = msgspec.field(default_factory=dict)

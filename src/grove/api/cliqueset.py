@@ -35,6 +35,10 @@ PER_REPLICA = "PerReplica"
 Label = Annotated[str, says(min_length=1, max_length=63, pattern=DNS_LABEL)]
 
 
+#: No object may have more than 256 KiB of annotations; said here so that rules about one can be bounded.
+Annotations = dict[str, Annotated[str, says(max_length=256 * 1024)]]
+
+
 class ResourceSharingFilter(View):
     """Which children of the level share the claim; without names, all of them."""
 
@@ -95,7 +99,7 @@ class PodCliqueTemplate(View):
     labels: Annotated[dict[str, str], says("Labels of the clique and its pods.")] = msgspec.field(
         default_factory=dict
     )
-    annotations: Annotated[dict[str, str], says("Annotations of the clique and its pods.")] = msgspec.field(
+    annotations: Annotated[Annotations, says("Annotations of the clique and its pods.")] = msgspec.field(
         default_factory=dict
     )
     topology_constraint: Annotated[TopologyConstraint | None, says("Packing of this role.")] = None
@@ -121,7 +125,7 @@ class ScalingGroupConfig(View):
         tuple[Annotated[str, says(max_length=63)], ...],
         says("Its roles; a role belongs to one group at most.", required=True, max_items=MAX_CLIQUES),
     ] = ()
-    annotations: Annotated[dict[str, str], says("Annotations of the scaling group.")] = msgspec.field(
+    annotations: Annotated[Annotations, says("Annotations of the scaling group.")] = msgspec.field(
         default_factory=dict
     )
     replicas: Annotated[

@@ -21,6 +21,7 @@ ROLES: Final = resource("rbac.authorization.k8s.io", "v1", "Role")
 ROLE_BINDINGS: Final = resource("rbac.authorization.k8s.io", "v1", "RoleBinding")
 RESOURCE_CLAIMS: Final = resource("resource.k8s.io", "v1", "ResourceClaim")
 RESOURCE_CLAIM_TEMPLATES: Final = resource("resource.k8s.io", "v1", "ResourceClaimTemplate")
+COMPUTE_DOMAINS: Final = resource("resource.nvidia.com", "v1beta1", "ComputeDomain")
 
 #: Everything that must be installed before the operator can work.
 OURS: Final[tuple[Resource, ...]] = (CLIQUESETS, CLIQUES, SCALING_GROUPS, TOPOLOGY_BINDINGS, GANGS)

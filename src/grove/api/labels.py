@@ -43,6 +43,7 @@ COMPONENT_AUTOSCALER: Final = "pcs-hpa"
 COMPONENT_POD_ROLE: Final = "pod-role"
 COMPONENT_POD_ROLE_BINDING: Final = "pod-role-binding"
 COMPONENT_CLAIM: Final = "resource-claim"
+COMPONENT_COMPUTE_DOMAIN: Final = "pcs-computedomain"
 
 # Annotations --------------------------------------------------------------------------------------
 RECONCILE_TRIGGER: Final = "grove.io/reconcile-trigger"
@@ -75,6 +76,7 @@ RECREATED: Final = "grove.io/recreated"
 RESYNCED_FOR: Final = "grove.io/resynced-for"
 #: On a gang or clique: which of its labels and annotations it has from its set; others' are left alone.
 MIRRORED: Final = "grove.io/mirrored"
+#: On a set, scaling group or role: which roles share an NVLink domain. Also the label of the ComputeDomain.
 MNNVL_GROUP: Final = "grove.io/mnnvl-group"
 DISABLE_PROTECTION: Final = "grove.io/disable-managed-resource-protection"
 
@@ -82,6 +84,8 @@ DISABLE_PROTECTION: Final = "grove.io/disable-managed-resource-protection"
 CLIQUESET_FINALIZER: Final = "grove.io/podcliqueset.grove.io"
 CLIQUE_FINALIZER: Final = "grove.io/podclique.grove.io"
 SCALING_GROUP_FINALIZER: Final = "grove.io/podcliquescalinggroup.grove.io"
+#: The Go operator's, on ComputeDomains that it made; never put on new ones.
+COMPUTE_DOMAIN_FINALIZER: Final = "grove.io/computedomain-finalizer"
 
 # Scheduling gates ---------------------------------------------------------------------------------
 #: The Go operator's gate: recognised on pods taken over from it, never put on new ones.

@@ -74,6 +74,11 @@ def replica_claim(owner: str, index: int, template: str) -> str:
     return f"{owner}-{index}-{template}"
 
 
+def compute_domain(cliqueset: str, replica: int, group: str) -> str:
+    """`P-i-<group>`, the NVLink domain of a group of roles in one replica, and the template of its claims."""
+    return f"{cliqueset}-{replica}-{group}"
+
+
 def claim_reference(claim: str) -> str:
     """What a pod calls a claim: its own name, where that can be a DNS label."""
     flat = claim.replace(".", "-")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from grove.api import names
+from grove.api import labels, names
 from grove.meta import Manifest
 
 _FORBIDDEN: Final = "FieldValueForbidden"
@@ -68,6 +68,15 @@ def _kept_once_set(field: str) -> Rule:
     )
 
 
+def _kept_annotation(key: str) -> Rule:
+    """An annotation that can be neither added nor changed nor removed."""
+    new, old = (
+        f"(has({at}.annotations) && '{key}' in {at}.annotations ? {at}.annotations['{key}'] : '')"
+        for at in ("self", "oldSelf")
+    )
+    return Rule(f"{new} == {old}", f"annotation {key} is immutable", field=".annotations", reason=_FORBIDDEN)
+
+
 _CLIQUESET: Final = (
     Rule(
         "oldSelf.hasValue() || self.metadata.name.matches('^[a-z][-a-z0-9]*$')",
@@ -108,7 +117,6 @@ _CLIQUESET: Final = (
 _TEMPLATE: Final = (
     _kept("cliqueStartupType", "'CliqueStartupTypeAnyOrder'"),
     _kept("resourceSharing", "[]"),
-    # What the templates say is kept as it is written, so that no rule can see it; the operator compares it.
     _kept("resourceClaimTemplates", "[]"),
     Rule(
         "self.cliqueStartupType == 'CliqueStartupTypeAnyOrder' || "
@@ -207,6 +215,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
         _kept("spec.startsAfter", "[]"),
         _kept("spec.podSpec.schedulerName", "''"),
         _kept("resourceSharing", "[]"),
+        _kept_annotation(labels.MNNVL_GROUP),
     ),
     "ScalingGroupConfig": (
         Rule(
@@ -218,6 +227,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
         Rule("self.cliqueNames == oldSelf.cliqueNames", _IMMUTABLE, field=".cliqueNames", reason=_FORBIDDEN),
         _kept_once_set("minAvailable"),
         _kept("resourceSharing", "[]"),
+        _kept_annotation(labels.MNNVL_GROUP),
     ),
     "ScalingGroupConfig.cliqueNames": (
         Rule("size(self) > 0", "a scaling group needs at least one clique", reason=_REQUIRED),

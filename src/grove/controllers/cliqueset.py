@@ -37,6 +37,7 @@ from grove.meta import Condition, Key, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import CliqueSetState, Settled, edit_pending, plan_children, registry, sort_children
 from grove.plan.cliqueset_status import SetFacts, cliqueset_status, outdated, unattended
+from grove.plan.domains import moved_domains
 from grove.plan.edits import decided_minima, impossible_edits, placed_gangs
 from grove.plan.group_limit import grant_replicas
 from grove.plan.hashing import generation_hash
@@ -63,6 +64,7 @@ class CliqueSetReconciler:
         *,
         topology_aware: bool = True,
         pods_per_set: int = Limits().pods_per_set,
+        nvlink_domains: bool = False,
     ) -> None:
         self.deps = deps
         self.contests = contests
@@ -71,6 +73,7 @@ class CliqueSetReconciler:
         self.barrier: WriteBarrier = NO_BARRIER
         self._topology_aware = topology_aware
         self._pods_per_set = pods_per_set
+        self._nvlink_domains = nvlink_domains
         self._settled: dict[Key, Settled] = {}
         #: When each set's status was last computed.
         self._said: dict[Key, float] = {}
@@ -78,6 +81,7 @@ class CliqueSetReconciler:
 
     async def reconcile(self, key: Key) -> Outcome:
         seen = self.observe(key)
+        await self._release_domains(key)
         if seen is None:
             return DONE
         if seen.cliqueset.terminating:
@@ -189,11 +193,15 @@ class CliqueSetReconciler:
             self._topology_aware,
             self._pods_per_set,
             self.deps.scheduling.cluster,
+            self._nvlink_domains,
         )
         judgement = judge(known[1], here)
         if judgement.refused:
             return judgement
-        errors = impossible_edits(cliqueset, seen.layout(0), seen.cliques, seen.gangs, seen.placed)
+        errors = [
+            *impossible_edits(cliqueset, seen.layout(0), seen.cliques, seen.gangs, seen.placed),
+            *moved_domains(cliqueset, seen.cliques.values()),
+        ]
         return replace(judgement, refused=tuple(errors), reason=conditions.INVALID) if errors else judgement
 
     async def tried(self, seen: CliqueSetState, judgement: Judgement) -> tuple[Judgement, bool]:
@@ -348,6 +356,27 @@ class CliqueSetReconciler:
             applied = await self.deps.applier.apply([patch], barrier=self.barrier, key=cliqueset.key)
             applied.raise_failure()
         return DONE
+
+    async def _release_domains(self, key: Key) -> None:
+        """Take the Go operator's finalizer off NVLink domains that go, also once their set is gone."""
+        domains = self.deps.cache.informer(kinds.COMPUTE_DOMAINS)
+        finalizer = labels.COMPUTE_DOMAIN_FINALIZER
+        found = domains.store.index(BY_SET, str(key)) if domains is not None else ()
+        patches = [
+            Patch(
+                kinds.COMPUTE_DOMAINS,
+                each.key,
+                {
+                    "metadata": {
+                        "finalizers": [name for name in each.metadata.finalizers if name != finalizer]
+                    }
+                },
+                resource_version=each.metadata.resource_version,
+            )
+            for each in found
+            if each.terminating and finalizer in each.metadata.finalizers
+        ]
+        (await self.deps.applier.apply(patches, barrier=self.barrier, key=key)).raise_failure()
 
     def tell(self, seen: CliqueSetState, judgement: Judgement, applied: Applied) -> None:
         """What happened to the children, as events and in the log."""

@@ -6,13 +6,16 @@ is no replica nobody needs a claim, so there is none.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from grove.api import labels, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import ALL_REPLICAS, PodCliqueSet, PodCliqueSetTemplate, ResourceSharing
 from grove.meta import Key, Manifest
 from grove.plan.layout import Layout, PlannedClique
+
+#: How many pods Kubernetes lets use one claim at a time.
+MOST_SHARERS: Final = 256
 
 #: How many pods a clique has or should have.
 Pods = Callable[[PlannedClique], int]
@@ -83,7 +86,7 @@ def claims_of_pod(
     group = member.config.name if member is not None else ""
     found = []
     for owner, number, shared in levels:
-        mine = [each for each in shared if _reaches(each, role.name, group)]
+        mine = [each for each in shared if reaches(each, role.name, group)]
         found += [names.shared_claim(owner, each.name) for each in mine if each.scope == ALL_REPLICAS]
         found += [
             names.replica_claim(owner, number, each.name) for each in mine if each.scope != ALL_REPLICAS
@@ -112,7 +115,8 @@ def claims_of(cliqueset: PodCliqueSet, clique: PodClique, indexes: Iterable[int]
     }
 
 
-def _reaches(sharing: ResourceSharing, role: str, group: str) -> bool:
+def reaches(sharing: ResourceSharing, role: str, group: str = "") -> bool:
+    """Whether pods of a role, which may belong to a scaling group, use what is shared."""
     chosen = sharing.filter
     return (
         chosen is None

@@ -11,7 +11,7 @@ from typing import Final
 from grove.api import kinds, labels
 from grove.api.claim import ResourceClaim
 from grove.meta import Manifest, Object
-from grove.plan.children.rows import ChildRow, Owner
+from grove.plan.children.rows import ChildRow, Owner, as_it_is, nothing, without_spec
 from grove.plan.children.state import CliqueSetState
 from grove.plan.layout import PlannedClique
 from grove.plan.sharing import PlannedClaim, claim_spec, planned_claims, shares
@@ -82,7 +82,7 @@ class Claims:
         if owner is None or spec is None:
             return None
         build = partial(self._build, claim, spec)
-        return ChildRow(self.resource, claim.name, claim.replica, owner, revision, build, _mend)
+        return ChildRow(self.resource, claim.name, claim.replica, owner, revision, build, without_spec)
 
     def _owner(self, claim: PlannedClaim) -> Owner | None:
         if not claim.group and not claim.clique:
@@ -93,7 +93,7 @@ class Claims:
 
     def _kept(self, name: str) -> ChildRow:
         """The row of a claim about which nothing is decided now: it stays as it is."""
-        return self._seen.row(self.resource, name, 0, _nothing, _unchanged)
+        return self._seen.row(self.resource, name, 0, nothing, as_it_is)
 
     def _build(self, claim: PlannedClaim, spec: Manifest, row: ChildRow) -> Manifest:
         cliqueset = self._seen.cliqueset
@@ -115,16 +115,3 @@ class Claims:
     def _pods(self, clique: PlannedClique) -> int:
         living = self._seen.cliques.get(clique.name)
         return living.spec.replicas if living is not None else clique.role.spec.replicas
-
-
-def _nothing(row: ChildRow) -> Manifest:
-    return {"metadata": {}}
-
-
-def _unchanged(desired: Manifest, living: Object) -> Manifest:
-    return {"metadata": {"labels": dict(living.labels), "annotations": dict(living.annotations)}}
-
-
-def _mend(desired: Manifest, living: Object) -> Manifest:
-    """What a claim asks for can never be changed."""
-    return {name: value for name, value in desired.items() if name != "spec"}

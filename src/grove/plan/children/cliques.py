@@ -6,13 +6,14 @@ from typing import Final
 
 from grove.api import kinds, labels, names
 from grove.api.clique import PodClique
-from grove.api.cliqueset import PodCliqueSet, PodCliqueSetTemplate
+from grove.api.cliqueset import PodCliqueSet
 from grove.meta import Manifest, Object
 from grove.plan.changes import replacing
 from grove.plan.children.gangs import edited_gang, waits
 from grove.plan.children.rows import ChildRow, Owner
 from grove.plan.children.scaling import keep_scaled
 from grove.plan.children.state import CliqueSetState
+from grove.plan.domains import domain_group, with_domain
 from grove.plan.edits import MINIMUM
 from grove.plan.environment import group_environment, with_environment
 from grove.plan.hashing import template_hash
@@ -137,7 +138,7 @@ def desired_clique(
         },
         "spec": {
             "roleName": spec.role_name,
-            "podSpec": _pod_spec(clique, template),
+            "podSpec": _pod_spec(row, clique, cliqueset),
             "replicas": spec.replicas,
             "minAvailable": minimum,
             "startsAfter": list(parent_cliques(layout, row.replica, clique)) or None,
@@ -159,13 +160,15 @@ def _group_labels(clique: PlannedClique, *, base: str) -> dict[str, str]:
     return {**found, labels.BASE_POD_GANG: base} if group.scaled else found
 
 
-def _pod_spec(clique: PlannedClique, template: PodCliqueSetTemplate) -> Manifest:
-    """The role's pod spec; containers of a scaling group learn about the group."""
+def _pod_spec(row: ChildRow, clique: PlannedClique, cliqueset: PodCliqueSet) -> Manifest:
+    """The role's pod spec; GPUs join their NVLink domain, and containers learn about their scaling group."""
     spec = clique.role.spec.pod_spec
+    if group := domain_group(cliqueset, clique.role):
+        spec = with_domain(spec, names.compute_domain(cliqueset.name, row.replica, group))
     if clique.group is None:
         return spec
     members = set(clique.group.config.clique_names)
-    pods = sum(role.spec.replicas for role in template.cliques if role.name in members)
+    pods = sum(role.spec.replicas for role in row.revision.template.cliques if role.name in members)
     return with_environment(spec, group_environment(pods))
 
 

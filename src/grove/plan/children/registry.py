@@ -8,6 +8,7 @@ from grove.meta import Object, Resource
 from grove.plan.children.autoscalers import Autoscalers
 from grove.plan.children.claims import Claims
 from grove.plan.children.cliques import Cliques
+from grove.plan.children.domains import ComputeDomains
 from grove.plan.children.engine import Plan, Settled, Tree
 from grove.plan.children.gangs import Gangs
 from grove.plan.children.groups import ScalingGroups
@@ -40,12 +41,12 @@ class Kind(Protocol):
 #: In the order in which the children of a replica are created; owners come before what they own.
 KINDS: Final[tuple[Kind, ...]] = (
     *(Services, PodRoles, PodRoleBindings),
-    *(ScalingGroups, Gangs, Cliques, Autoscalers, Claims),
+    *(ScalingGroups, Gangs, Cliques, Autoscalers, Claims, ComputeDomains),
 )
 #: The kinds that tell which pods belong to which gang; the process of a backend reads no others.
 MEMBERSHIP: Final = (ScalingGroups.resource, Gangs.resource, Cliques.resource)
 #: Not every cluster serves these.
-OPTIONAL: Final = frozenset({kinds.RESOURCE_CLAIMS})
+OPTIONAL: Final = frozenset({kinds.RESOURCE_CLAIMS, kinds.COMPUTE_DOMAINS})
 
 
 def plan_children(seen: CliqueSetState, settled: Settled, kinds_of_children: Sequence[Kind] = KINDS) -> Plan:

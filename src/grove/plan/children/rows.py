@@ -80,3 +80,18 @@ class Source(Protocol):
 def all_ours(desired: Manifest, living: Object) -> Manifest:
     """For kinds of which nobody else decides anything: a living child must be as it is desired."""
     return desired
+
+
+def without_spec(desired: Manifest, living: Object) -> Manifest:
+    """For kinds whose spec can never be changed."""
+    return {name: value for name, value in desired.items() if name != "spec"}
+
+
+def nothing(row: ChildRow) -> Manifest:
+    """For a child that nobody wants to make; with `as_it_is` it is neither changed nor removed."""
+    return {"metadata": {}}
+
+
+def as_it_is(desired: Manifest, living: Object) -> Manifest:
+    """For a child about which nothing is decided now."""
+    return {"metadata": {"labels": dict(living.labels), "annotations": dict(living.annotations)}}
