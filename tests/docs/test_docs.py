@@ -108,8 +108,6 @@ def test_every_reason_that_grove_gives_today_is_in_the_troubleshooting_guide() -
     given_later = {
         conditions.UPDATE_IN_PROGRESS,
         conditions.GANG_TERMINATION_ACTIVE,
-        conditions.SUFFICIENT_GROUP_REPLICAS,
-        conditions.INSUFFICIENT_GROUP_REPLICAS,
     }
     told = {word for row in rows("Conditions and reasons") for cell in row for word in _QUOTED.findall(cell)}
     reasons = {reason for entry in conditions.TABLE for reason in entry.reasons}

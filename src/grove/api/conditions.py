@@ -7,10 +7,15 @@ that a scheduler gives are passed on and not listed.
 
 from typing import Final, NamedTuple
 
+# Types: every kind --------------------------------------------------------------------------------
+READY: Final = "Ready"
+AVAILABLE: Final = "Available"
+PROGRESSING: Final = "Progressing"
+STALLED: Final = "Stalled"
+
 # Types: PodGang -----------------------------------------------------------------------------------
 INITIALIZED: Final = "Initialized"
 SCHEDULED: Final = "Scheduled"
-READY: Final = "Ready"
 UNHEALTHY: Final = "Unhealthy"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 OWNERSHIP_CONFLICT: Final = "OwnershipConflict"
@@ -23,7 +28,6 @@ STUCK_PODS: Final = "StuckPods"
 # Types: PodCliqueSet ------------------------------------------------------------------------------
 #: On sets and topology bindings.
 ACCEPTED: Final = "Accepted"
-AVAILABLE: Final = "Available"
 TOPOLOGY_LEVELS_UNAVAILABLE: Final = "TopologyLevelsUnavailable"
 EDIT_PENDING: Final = "EditPending"
 #: On sets and gangs.
@@ -38,6 +42,8 @@ GANG_TERMINATION_IN_PROGRESS: Final = "GangTerminationInProgress"
 SCHEDULER_TOPOLOGY_DRIFT: Final = "SchedulerTopologyDrift"
 
 # Reasons ------------------------------------------------------------------------------------------
+IN_PROGRESS: Final = "InProgress"
+COMPLETE: Final = "Complete"
 PODS_CREATION_PENDING: Final = "PodGangPodsCreationPending"
 PODS_CREATED: Final = "PodGangPodsCreated"
 GANG_PLACED: Final = "Scheduled"
@@ -82,6 +88,8 @@ UNSUPPORTED: Final = "Unsupported"
 LIMIT_EXCEEDED: Final = "LimitExceeded"
 ALL_REPLICAS_AVAILABLE: Final = "AllReplicasAvailable"
 REPLICAS_UNAVAILABLE: Final = "ReplicasUnavailable"
+ALL_GANGS_READY: Final = "AllGangsReady"
+GANGS_NOT_READY: Final = "GangsNotReady"
 TOPOLOGY_LEVELS_AVAILABLE: Final = "AllClusterTopologyLevelsAvailable"
 TOPOLOGY_LEVELS_MISSING: Final = "ClusterTopologyLevelsUnavailable"
 TOPOLOGY_BINDING_NOT_FOUND: Final = "ClusterTopologyNotFound"
@@ -111,6 +119,22 @@ class Entry(NamedTuple):
     type: str
     meaning: str
     reasons: tuple[str, ...]
+
+
+#: Why something is, or is not, going on with an object of any kind.
+_PROGRESS: Final = (IN_PROGRESS, COMPLETE, STALLED)
+
+
+def _progressing(kind: str) -> Entry:
+    meaning = "It is not ready, and Grove, a scheduler or a kubelet is at work on it."
+    return Entry(kind, PROGRESSING, meaning, _PROGRESS)
+
+
+def _stalled(kind: str, *reasons: str) -> Entry:
+    meaning = (
+        "It cannot go on before somebody changes something; the message says what. Only there while True."
+    )
+    return Entry(kind, STALLED, meaning, reasons)
 
 
 TABLE: Final[tuple[Entry, ...]] = (
@@ -155,6 +179,23 @@ TABLE: Final[tuple[Entry, ...]] = (
         READY,
         "Enough pods of every podgroup are ready, or have succeeded while others are ready.",
         (ALL_PODS_READY, PODS_NOT_READY, PODS_SUCCEEDED),
+    ),
+    Entry(
+        "PodGang",
+        AVAILABLE,
+        "The same as Ready: a gang needs its minimum and nothing more.",
+        (ALL_PODS_READY, PODS_NOT_READY, PODS_SUCCEEDED),
+    ),
+    _progressing("PodGang"),
+    _stalled(
+        "PodGang",
+        SYNC_FAILED,
+        UNSUPPORTED,
+        PRECONDITION_MISSING,
+        BACKEND_NOT_ENABLED,
+        BEING_DELETED,
+        FIELD_OWNED_BY_OTHER,
+        POD_CREATE_FAILED,
     ),
     Entry("PodGang", UNHEALTHY, "A placed gang has lost pods that its minimum needs.", (PODS_FAILING,)),
     Entry(
@@ -226,6 +267,32 @@ TABLE: Final[tuple[Entry, ...]] = (
     ),
     Entry(
         "PodCliqueSet",
+        READY,
+        "Every gang of the set is ready, scaled gangs too; if not, the message says which waits for what.",
+        (
+            ALL_GANGS_READY,
+            GANGS_NOT_READY,
+            INVALID,
+            LIMIT_EXCEEDED,
+            BACKEND_NOT_ENABLED,
+            UNSUPPORTED,
+            TOPOLOGY_LEVELS_UNAVAILABLE,
+        ),
+    ),
+    _progressing("PodCliqueSet"),
+    _stalled(
+        "PodCliqueSet",
+        INVALID,
+        LIMIT_EXCEEDED,
+        BACKEND_NOT_ENABLED,
+        UNSUPPORTED,
+        TOPOLOGY_LEVELS_UNAVAILABLE,
+        NAME_TAKEN,
+        SYNC_FAILED,
+        CLAIM_TEMPLATE_NOT_FOUND,
+    ),
+    Entry(
+        "PodCliqueSet",
         DEGRADED,
         "A child of the set cannot be written or kept up to date; the message says which and why.",
         (NAME_TAKEN, SYNC_FAILED, CLAIM_TEMPLATE_NOT_FOUND),
@@ -256,6 +323,20 @@ TABLE: Final[tuple[Entry, ...]] = (
         (SCHEDULED_BELOW_MIN_AVAILABLE, INSUFFICIENT_READY_PODS, SUFFICIENT_READY_PODS, UPDATE_IN_PROGRESS),
     ),
     Entry(
+        "PodClique",
+        READY,
+        "All pods that the clique asks for are ready, or have succeeded while others are ready.",
+        (ALL_PODS_READY, PODS_NOT_READY, PODS_SUCCEEDED),
+    ),
+    Entry(
+        "PodClique",
+        AVAILABLE,
+        "At least minAvailable pods are ready.",
+        (SUFFICIENT_READY_PODS, INSUFFICIENT_READY_PODS),
+    ),
+    _progressing("PodClique"),
+    _stalled("PodClique", POD_CREATE_FAILED),
+    Entry(
         "PodCliqueScalingGroup",
         MIN_AVAILABLE_BREACHED,
         "Fewer than minAvailable copies of the group are available; the termination delay runs.",
@@ -267,6 +348,34 @@ TABLE: Final[tuple[Entry, ...]] = (
         "Copies of the group are being terminated because they were below their minimum for too long.",
         (GANG_TERMINATION_ACTIVE,),
     ),
+    Entry(
+        "PodCliqueScalingGroup",
+        READY,
+        "All copies that the group asks for are available.",
+        (ALL_REPLICAS_AVAILABLE, REPLICAS_UNAVAILABLE),
+    ),
+    Entry(
+        "PodCliqueScalingGroup",
+        AVAILABLE,
+        "At least minAvailable copies are available: every clique of them has enough ready pods.",
+        (SUFFICIENT_GROUP_REPLICAS, INSUFFICIENT_GROUP_REPLICAS),
+    ),
+    _progressing("PodCliqueScalingGroup"),
+    _stalled("PodCliqueScalingGroup", SYNC_FAILED),
+    Entry(
+        "ClusterTopologyBinding",
+        READY,
+        "The topology object of every scheduler that reads one has the levels of the binding.",
+        (IN_SYNC, DRIFT, TOPOLOGY_NOT_FOUND, INVALID),
+    ),
+    Entry(
+        "ClusterTopologyBinding",
+        AVAILABLE,
+        "The same as Ready.",
+        (IN_SYNC, DRIFT, TOPOLOGY_NOT_FOUND, INVALID),
+    ),
+    _progressing("ClusterTopologyBinding"),
+    _stalled("ClusterTopologyBinding", DRIFT, TOPOLOGY_NOT_FOUND, INVALID),
     Entry(
         "ClusterTopologyBinding",
         ACCEPTED,

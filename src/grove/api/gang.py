@@ -3,7 +3,7 @@
 from typing import Annotated, Final
 
 from grove.api import conditions
-from grove.api.schema import Int32, says
+from grove.api.schema import Int32, Int64, says
 from grove.meta import Condition, Manifest, Object, View
 
 PENDING = "Pending"
@@ -103,6 +103,7 @@ class PodGangSpec(View):
 class PodGangStatus(View):
     """What became of the gang, and why."""
 
+    observed_generation: Annotated[Int64 | None, says("Generation this status belongs to.")] = None
     phase: Annotated[
         str, says("Pending, Starting, Running or Succeeded.", required=True, default=PENDING)
     ] = ""

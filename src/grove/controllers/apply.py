@@ -29,6 +29,7 @@ from grove.kube.client import Client, Written
 from grove.meta import Key, Object, Resource, manifest_key
 from grove.plan.changes import Apply, Change, Create, Delete, JsonPatch, Patch
 from grove.plan.children import Plan, Settled
+from grove.plan.last_errors import Told, error_code
 from grove.plan.slices import Work, first
 from grove.runtime.slots import Slots
 from grove.words import counted
@@ -359,20 +360,21 @@ async def _unless_gone(write: Callable[[], Awaitable[Written]]) -> Written | Non
 
 def failures_text(failures: Iterable[tuple[Change, GroveError]]) -> str:
     """Failures for people: each refusal once, however many objects it met."""
-    return "; ".join(text for _, text in told_once(failures))
+    return "; ".join(error.text for error in told_once(failures))
 
 
-def told_once(failures: Iterable[tuple[Change, GroveError]]) -> list[tuple[GroveError, str]]:
-    """One failure and its sentence for each refusal; those that differ in the object's name alone are one."""
-    alike: dict[tuple[type, str], list[tuple[str, str, GroveError]]] = {}
+def told_once(failures: Iterable[tuple[Change, GroveError]]) -> list[Told]:
+    """The code and the sentence of each refusal; those that differ in the object's name alone are one."""
+    alike: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for change, failure in failures:
         name = _key_of(change).name if not isinstance(change, Create) or change.manifest else ""
         text = str(failure)
         meaning = text.replace(name, "") if name else text
-        alike.setdefault((type(failure), meaning), []).append((text, change.resource.kind, failure))
+        code = error_code(change, failure)
+        alike.setdefault((code, meaning), []).append((text, change.resource.kind))
     found = []
-    for group in alike.values():
-        text, kind, failure = min(group, key=lambda each: each[0])
+    for (code, _), group in alike.items():
+        text, kind = min(group)
         more = len(group) - 1
-        found.append((failure, f"{text} ({counted(more, f'more {kind}')} alike)" if more else text))
+        found.append(Told(code, f"{text} ({counted(more, f'more {kind}')} alike)" if more else text))
     return found

@@ -29,9 +29,9 @@ from grove.errors import BackendFailed, ClaimTemplateNotFound, GroveError
 from grove.meta import Key, Manifest, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.clique_status import desired_clique_status
-from grove.plan.conditions import timestamp
 from grove.plan.failures import failures_in_a_row, how_it_failed, resting
 from grove.plan.gang.restart import bound_by_podgroup, kept
+from grove.plan.last_errors import Told
 from grove.plan.moves import backend_of, leaves, stranded
 from grove.plan.places import leaving, until_stuck
 from grove.plan.pods import NewPod, PodPlan, desired_pod, mislabelled, outdated, plan_pods
@@ -46,8 +46,6 @@ log = logging.getLogger(__name__)
 MOST_AT_ONCE = 500
 #: After so many planned pods everybody else gets a turn.
 _GIVE_WAY_AFTER = 50
-#: A thousand pods fail for the same reason in as many words; some of them are enough to understand it.
-_MOST_ERRORS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,9 +235,8 @@ class CliqueReconciler:
         now = self.deps.clock.now()
         if (shortage := self.limit.shortage(clique.key)) is not None:
             applied = replace(applied, failures=[*applied.failures, (Create(kinds.PODS, {}), shortage)])
-        status = desired_clique_status(clique, seen.pods, now=now)
         told = [*told_once(applied.refusals), *self._missing_templates(seen)]
-        status["lastErrors"] = _last_errors(clique, told, timestamp(now)) or None
+        status = desired_clique_status(clique, seen.pods, told, now=now)
         reported = await self.deps.reporter.report(
             kinds.CLIQUES,
             clique,
@@ -255,12 +252,12 @@ class CliqueReconciler:
                 self.deps.recorder.send(events.failed_pod_replaced(clique, how_it_failed(pod)))
         return reported.outcome
 
-    def _missing_templates(self, seen: Seen) -> list[tuple[GroveError, str]]:
+    def _missing_templates(self, seen: Seen) -> list[Told]:
         """What keeps the claims from being made that pods wait for; the set tells it by an event."""
         if seen.cliqueset is None or not self.deps.devices.awaits(seen.clique.key):
             return []
         missing = missing_templates(self.deps.devices.templates_of(seen.cliqueset))
-        return [(ClaimTemplateNotFound(text), text) for text in missing]
+        return [Told(ClaimTemplateNotFound.code, text) for text in missing]
 
 
 async def _creations(
@@ -358,17 +355,3 @@ def _release(clique: PodClique) -> list[Change]:
         return []
     patch: Manifest = {"metadata": {"finalizers": kept}}
     return [Patch(kinds.CLIQUES, clique.key, patch, resource_version=clique.metadata.resource_version)]
-
-
-def _last_errors(clique: PodClique, told: Iterable[tuple[GroveError, str]], now: str) -> list[Manifest]:
-    """Failures as clients of the Go operator read them; the time stays while the failure does."""
-    known = {(error.code, error.description): error.observed_at for error in clique.status.last_errors}
-    errors: dict[tuple[str, str], Manifest] = {}
-    for failure, text in told:
-        identity = (failure.code, text)
-        errors[identity] = {
-            "code": identity[0],
-            "description": identity[1],
-            "observedAt": known.get(identity, now),
-        }
-    return [errors[identity] for identity in sorted(errors)[:_MOST_ERRORS]]

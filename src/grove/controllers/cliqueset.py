@@ -33,6 +33,7 @@ from grove.controllers.members import PODS_BY_OWNER, pods_of
 from grove.controllers.memory.contests import FORGET_SECONDS, Contests
 from grove.controllers.memory.trials import AGAIN_SECONDS, Trials
 from grove.controllers.pacing import CREATING_SECONDS, MOVING_SECONDS
+from grove.errors import PodLimitReached
 from grove.meta import Condition, Key, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import CliqueSetState, Settled, edit_pending, plan_children, registry, sort_children
@@ -41,6 +42,7 @@ from grove.plan.domains import moved_domains
 from grove.plan.edits import decided_minima, impossible_edits, placed_gangs
 from grove.plan.group_limit import grant_replicas
 from grove.plan.hashing import generation_hash
+from grove.plan.last_errors import Told
 from grove.plan.moves import any_leaves, backend_of, moved, placed_by, staying_gangs
 from grove.plan.sharing import missing_templates
 from grove.plan.urgency import Urgency
@@ -279,29 +281,7 @@ class CliqueSetReconciler:
 
     async def report(self, seen: CliqueSetState, judgement: Judgement, applied: Applied) -> Outcome:
         """The set's status, and an event if it is refused."""
-        cliqueset = seen.cliqueset
-        facts = SetFacts(
-            seen.cliques,
-            seen.gangs,
-            seen.layout(0).scaled_to,
-            refused=judgement.refused,
-            refusal=judgement.reason,
-            notices=[
-                *judgement.notices,
-                *outdated(cliqueset, seen.cliques.values()),
-                *unattended(seen.gangs.values()),
-                *self.contests.notices(cliqueset.key),
-            ],
-            topology=judgement.levels,
-            pending=edit_pending(seen) if not judgement.refused else None,
-            failures=[
-                *seen.granted.sentences,
-                *(text for _, text in told_once(applied.refusals)),
-                *self._unread(seen),
-            ],
-            missing_templates=missing_templates(seen.claim_templates) if not judgement.refused else (),
-            name_taken=any(isinstance(failure, NameTaken) for _, failure in applied.refusals),
-        )
+        cliqueset, facts = seen.cliqueset, self.facts(seen, judgement, applied)
         status = await giving_way(cliqueset_status(cliqueset, facts, now=self.deps.clock.now()))
         news = cliqueset.metadata.generation != cliqueset.status.observed_generation
         reported = await self.deps.reporter.report(
@@ -334,9 +314,36 @@ class CliqueSetReconciler:
             if known is None or missing not in known.message:
                 send(events.claim_template_missing(cliqueset, missing))
 
-    def _unread(self, seen: CliqueSetState) -> list[str]:
+    def _unread(self, seen: CliqueSetState) -> list[Told]:
         """Why it is not known whether templates of device claims exist."""
-        return [problem for problem in self.deps.devices.unread(seen.cliqueset).values() if problem]
+        problems = self.deps.devices.unread(seen.cliqueset).values()
+        return [Told("ERR_GET_RESOURCECLAIMTEMPLATE", problem) for problem in problems if problem]
+
+    def facts(self, seen: CliqueSetState, judgement: Judgement, applied: Applied) -> SetFacts:
+        """What the set's status is made of."""
+        cliqueset = seen.cliqueset
+        return SetFacts(
+            seen.cliques,
+            seen.gangs,
+            seen.layout(0).scaled_to,
+            refused=judgement.refused,
+            refusal=judgement.reason,
+            notices=[
+                *judgement.notices,
+                *outdated(cliqueset, seen.cliques.values()),
+                *unattended(seen.gangs.values()),
+                *self.contests.notices(cliqueset.key),
+            ],
+            topology=judgement.levels,
+            pending=edit_pending(seen) if not judgement.refused else None,
+            failures=[
+                *(Told(PodLimitReached.code, text) for text in seen.granted.sentences),
+                *told_once(applied.refusals),
+                *self._unread(seen),
+            ],
+            missing_templates=missing_templates(seen.claim_templates) if not judgement.refused else (),
+            name_taken=any(isinstance(failure, NameTaken) for _, failure in applied.refusals),
+        )
 
     def _said_lately(self, key: Key) -> bool:
         """Whether the status may wait: to compute it takes time for every replica that exists."""

@@ -2,11 +2,12 @@
 
 from grove.api import kinds, labels
 from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.controllers.apply import NO_BARRIER, WriteBarrier
 from grove.controllers.dependencies import Dependencies
 from grove.controllers.members import CLIQUES_BY_OWNER
-from grove.meta import Key
+from grove.meta import Key, Manifest
 from grove.plan.changes import Patch
 from grove.plan.scaling_group_status import desired_group_status
 from grove.plan.urgency import Urgency
@@ -27,9 +28,11 @@ class ScalingGroupReconciler:
             return DONE
         if group.terminating:
             return await self.release(group)
-        status = desired_group_status(group, self.cliques_of(group), now=self.deps.clock.now())
+        cliqueset = self.deps.cache.store(PodCliqueSet).get(Key(key.namespace, group.labels[labels.PART_OF]))
+        now = self.deps.clock.now()
+        status = desired_group_status(group, self.cliques_of(group), cliqueset, now=now)
         reported = await self.deps.reporter.report(
-            kinds.SCALING_GROUPS, group, status, barrier=self.barrier, urgency=Urgency.SETTLED
+            kinds.SCALING_GROUPS, group, status, barrier=self.barrier, urgency=_urgency(group, status)
         )
         return reported.outcome
 
@@ -59,3 +62,10 @@ class ScalingGroupReconciler:
             applied = await self.deps.applier.apply([patch], barrier=self.barrier, key=group.key)
             applied.raise_failure()
         return DONE
+
+
+def _urgency(group: PodCliqueScalingGroup, status: Manifest) -> Urgency:
+    """Late while its first replicas wait to be placed, as its cliques and gangs are."""
+    if status["lastErrors"] or status["scheduledReplicas"] or group.status.scheduled_replicas:
+        return Urgency.SETTLED
+    return Urgency.DEFERRED

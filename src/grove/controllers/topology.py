@@ -14,7 +14,11 @@ from grove.errors import FieldError
 from grove.meta import Condition, Key, Manifest, UntypedObject, find_condition
 from grove.plan.changes import Apply, Change, Delete
 from grove.plan.conditions import merged
+from grove.plan.standing import Standing, availability, standing_conditions
 from grove.runtime.outcome import DONE, Outcome
+
+#: Conditions that are only there while they have something to say.
+_OCCASIONAL = (conditions.SCHEDULER_TOPOLOGY_DRIFT, conditions.STALLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,8 @@ class Comparison:
     changes: tuple[Change, ...] = ()
     #: Whether there can be such an object at all: its scheduler is enabled, reads topology and is installed.
     comparable: bool = True
+    #: Whether it is being brought in line, by these changes or by earlier ones.
+    under_way: bool = False
 
 
 class TopologyReconciler:
@@ -102,27 +108,30 @@ class TopologyReconciler:
             return Comparison(
                 _status(backend, name, message="is missing"),
                 (Apply(resource, aware.desired_topology(binding)),),
+                under_way=True,
             )
         if there.owner is None or there.owner.uid != binding.uid:
             message = f"{resource.kind} {name!r} exists, has other levels and is not owned by this binding"
             return Comparison(_status(backend, name, there, message))
         # Levels cannot be changed in place: the object goes now and comes back when it is gone.
         gone = () if there.terminating else (Delete(resource, there.key, there.uid),)
-        return Comparison(_status(backend, name, there, "is being replaced"), gone)
+        return Comparison(_status(backend, name, there, "is being replaced"), gone, under_way=True)
 
     async def report(
         self, binding: ClusterTopologyBinding, errors: Sequence[FieldError], compared: Sequence[Comparison]
     ) -> Outcome:
         now = self.deps.clock.now()
         accepted, drift = _accepted(errors), _drift(compared)
+        standing = _standing(accepted, drift, compared)
+        updates = [accepted, *standing_conditions(standing)]
+        updates.append(availability(standing.ready, standing.reason, ""))
+        updates += [drift] if drift else []
+        told = {update.type for update in updates}
         status: Manifest = {
             "observedGeneration": binding.metadata.generation,
             "schedulerTopologyStatuses": [_told(each.status) for each in compared],
             "conditions": merged(
-                binding,
-                [accepted, drift] if drift else [accepted],
-                now=now,
-                drop=() if drift else (conditions.SCHEDULER_TOPOLOGY_DRIFT,),
+                binding, updates, now=now, drop=[name for name in _OCCASIONAL if name not in told]
             ),
         }
         reported = await self.deps.reporter.report(
@@ -181,6 +190,17 @@ def _accepted(errors: Sequence[FieldError]) -> Condition:
         reason=conditions.VALID,
         message="every level and every reference is understood",
     )
+
+
+def _standing(accepted: Condition, drift: Condition | None, compared: Sequence[Comparison]) -> Standing:
+    """Whether every scheduler has the levels; stalled where nothing is written that would change it."""
+    if not accepted.is_true:
+        return Standing(False, accepted.reason, accepted.message, accepted.message, accepted.reason)
+    if drift is None:
+        return Standing(True, conditions.IN_SYNC, "no scheduler reads a topology object")
+    left = any(not each.status.in_sync and not each.under_way for each in compared)
+    ready = drift.reason == conditions.IN_SYNC
+    return Standing(ready, drift.reason, drift.message, drift.message if left else "", drift.reason)
 
 
 def _drift(compared: Sequence[Comparison]) -> Condition | None:

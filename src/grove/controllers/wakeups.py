@@ -155,6 +155,11 @@ def its_group(clique: PodClique, cache: Cache) -> Iterator[Key]:
         yield Key(clique.namespace, name)
 
 
+def groups_of(cliqueset: PodCliqueSet, cache: Cache) -> Iterator[Key]:
+    for group in cache.store(PodCliqueScalingGroup).index("set", str(cliqueset.key)):
+        yield group.key
+
+
 def cliques_of_group(group: PodCliqueScalingGroup, cache: Cache) -> Iterator[Key]:
     for clique in cache.store(PodClique).index(CLIQUES_BY_OWNER, group.uid):
         yield clique.key
@@ -247,6 +252,11 @@ def child_changed(old: Object, new: Object) -> bool:
 
 def only_comes_or_goes(old: Object, new: Object) -> bool:
     return False
+
+
+def errors_changed(old: PodCliqueSet, new: PodCliqueSet) -> bool:
+    """What a set cannot write, cliques of its groups among it."""
+    return old.status.last_errors != new.status.last_errors
 
 
 def status_changed(old: Reporting, new: Reporting) -> bool:
@@ -344,6 +354,7 @@ TABLE: tuple[Wakeup, ...] = (
     Wakeup(kinds.GANGS, PodGang, desired_state_changed, GANG, gangs_after_it),
     Wakeup(kinds.SCALING_GROUPS, PodCliqueScalingGroup, desired_state_changed, SCALING_GROUP, itself),
     Wakeup(kinds.CLIQUES, PodClique, child_changed, SCALING_GROUP, its_group, debounced),
+    Wakeup(kinds.CLIQUESETS, PodCliqueSet, errors_changed, SCALING_GROUP, groups_of, debounced),
     # A clique belongs to a set through its group: who sees the clique first waits for the group.
     Wakeup(kinds.SCALING_GROUPS, PodCliqueScalingGroup, owner_changed, CLIQUE, cliques_of_group),
     Wakeup(kinds.SCALING_GROUPS, PodCliqueScalingGroup, owner_changed, GANG, gangs_of_group),

@@ -8,33 +8,67 @@ from grove.api.clique import PodClique
 from grove.api.pod import Pod
 from grove.meta import Condition, Manifest
 from grove.plan.conditions import merged
+from grove.plan.last_errors import Told, last_errors
+from grove.plan.standing import Standing, availability, standing_conditions
 from grove.words import counted
 
 
-def desired_clique_status(clique: PodClique, pods: Sequence[Pod], *, now: datetime) -> Manifest:
-    """The whole status of a clique, computed from its pods; those that are terminating count nowhere.
+def desired_clique_status(
+    clique: PodClique, pods: Sequence[Pod], errors: Sequence[Told] = (), *, now: datetime
+) -> Manifest:
+    """The whole status of a clique, computed from its pods and from what could not be written of them.
 
-    One that failed is about to be replaced and counts only as what it is: a sign that something is broken.
+    Pods that are terminating count nowhere. One that failed is about to be replaced and counts only as what
+    it is: a sign that something is broken.
     """
     live = [pod for pod in pods if pod.keeps_place]
     scheduled = sum(pod.bound for pod in live)
     template = clique.labels.get(labels.POD_TEMPLATE_HASH, "")
     generation = clique.metadata.generation
+    ready = sum(pod.ready for pod in live)
     updates = [_scheduled(clique, scheduled), _breached(clique, pods)]
+    updates += [*standing_conditions(_standing(clique, live, ready, errors)), _available(clique, ready)]
     updated = sum(pod.labels.get(labels.POD_TEMPLATE_HASH) == template for pod in live)
     selector = {**labels.owned_by(clique.labels.get(labels.PART_OF, "")), labels.POD_CLIQUE: clique.name}
     return {
         "observedGeneration": generation,
         "replicas": len(live),
-        "readyReplicas": sum(pod.ready for pod in live),
+        "readyReplicas": ready,
         "scheduledReplicas": scheduled,
         "scheduleGatedReplicas": sum(bool(pod.spec.scheduling_gates) for pod in live),
         "updatedReplicas": updated,
         # An autoscaler's target is the whole group, not a clique in it.
         "hpaPodSelector": None if labels.SCALING_GROUP in clique.labels else labels.selector(selector),
         "currentPodTemplateHash": template if updated == len(live) and live else None,
-        "conditions": merged(clique, updates, now=now),
+        "lastErrors": last_errors(clique.status.last_errors, errors, now=now),
+        "conditions": merged(clique, updates, now=now, drop=() if errors else (conditions.STALLED,)),
     }
+
+
+def _standing(clique: PodClique, pods: Sequence[Pod], ready: int, errors: Sequence[Told]) -> Standing:
+    wanted = clique.spec.replicas
+    done = sum(pod.succeeded for pod in pods)
+    finished = bool(done) and done >= wanted
+    succeeded = f", {done} succeeded" if done else ""
+    is_ready = ready + done >= wanted and not finished
+    reason = conditions.ALL_PODS_READY if is_ready else conditions.PODS_NOT_READY
+    return Standing(
+        is_ready,
+        conditions.PODS_SUCCEEDED if finished else reason,
+        f"{ready} of {wanted} pods are ready{succeeded}",
+        stalled=errors[0].text if errors else "",
+        stalled_reason=conditions.POD_CREATE_FAILED,
+        finished=finished,
+    )
+
+
+def _available(clique: PodClique, ready: int) -> Condition:
+    enough = ready >= clique.spec.needed
+    return availability(
+        enough,
+        conditions.SUFFICIENT_READY_PODS if enough else conditions.INSUFFICIENT_READY_PODS,
+        f"{counted(ready, 'pod is', 'pods are')} ready, {_least(clique.spec.needed)}",
+    )
 
 
 def _scheduled(clique: PodClique, scheduled: int) -> Condition:

@@ -9,17 +9,35 @@ from grove.api import conditions, labels, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
-from grove.errors import ClaimTemplateNotFound, FieldError
+from grove.errors import (
+    ClaimTemplateNotFound,
+    FieldError,
+    InvalidInput,
+    NotEnabled,
+    PodLimitReached,
+    Unsupported,
+)
 from grove.meta import Condition, Manifest, find_condition, is_true
 from grove.plan.conditions import merged
 from grove.plan.hashing import generation_hash
+from grove.plan.last_errors import Told, last_errors
 from grove.plan.layout import Layout, PlannedGang
 from grove.plan.slices import LOOKUP, Pace, Work
+from grove.plan.standing import Standing, availability, standing_conditions
 from grove.plan.why_not import why_not
 from grove.words import counted
 
 #: How much it takes to look at one replica.
 _REPLICA: Final = 10 * LOOKUP
+
+#: Why a set is refused, as codes of errors.
+_CODES: Final = {
+    conditions.UNSUPPORTED: Unsupported.code,
+    conditions.BACKEND_NOT_ENABLED: NotEnabled.code,
+    conditions.LIMIT_EXCEEDED: PodLimitReached.code,
+    # As the Go operator calls it.
+    conditions.TOPOLOGY_LEVELS_UNAVAILABLE: "ERR_GET_CLUSTER_TOPOLOGY_LEVELS",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +56,7 @@ class SetFacts:
     #: What was edited and waits until gangs are placed again.
     pending: Condition | None = None
     #: What could not be written of the set's own children, in the API server's words.
-    failures: Sequence[str] = ()
+    failures: Sequence[Told] = ()
     name_taken: bool = False
     #: The templates of device claims that do not exist.
     missing_templates: Sequence[str] = ()
@@ -51,6 +69,8 @@ class _Counts:
     available: Sequence[int]
     scheduled: int
     updated: int
+    #: The first gang that is not ready: the base of a replica that is not available, or else any other.
+    waiting: str = ""
 
 
 def cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime) -> Work[Manifest]:
@@ -60,18 +80,21 @@ def cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime)
     """
     counts = yield from _counted(cliqueset, facts)
     degraded = _degraded(facts)
+    why = _first_reason(counts, facts, degraded)
+    available = _availability(cliqueset, counts, why)
+    standing = {each.type: each for each in standing_conditions(_standing(counts, facts, degraded, why))}
     occasional = {
         conditions.TOPOLOGY_LEVELS_UNAVAILABLE: facts.topology,
         conditions.EDIT_PENDING: facts.pending,
         conditions.DEGRADED: degraded,
+        conditions.STALLED: standing.pop(conditions.STALLED, None),
     }
-    updates = [_accepted(facts), _availability(cliqueset, counts.available, facts, degraded)]
+    updates = [_accepted(facts), available, *standing.values()]
     updates += [condition for condition in occasional.values() if condition is not None]
-    generation = cliqueset.metadata.generation
     template = cliqueset.template
     drop = [name for name, condition in occasional.items() if condition is None]
     return {
-        "observedGeneration": generation,
+        "observedGeneration": cliqueset.metadata.generation,
         "replicas": cliqueset.spec.replicas,
         "scheduledReplicas": counts.scheduled,
         "availableReplicas": len(counts.available),
@@ -80,6 +103,7 @@ def cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime)
         "currentGenerationHash": generation_hash(
             template.cliques, priority_class=template.priority_class_name
         ),
+        "lastErrors": last_errors(cliqueset.status.last_errors, _errors(facts), now=now),
         "conditions": merged(cliqueset, updates, now=now, drop=drop),
     }
 
@@ -90,8 +114,11 @@ def _counted(cliqueset: PodCliqueSet, facts: SetFacts) -> Work[_Counts]:
     pace, layout = Pace(), Layout(cliqueset.name, cliqueset.template, facts.scaled_to)
     available: list[int] = []
     scheduled = updated = 0
+    # The base gang of the first replica that is not available, and the first gang that waits in the others.
+    unavailable = unready = ""
     for index in range(cliqueset.spec.replicas):
         if not left:
+            unavailable = unavailable or names.base_gang(cliqueset.name, index)
             break
         if pace.spent(_REPLICA):
             yield
@@ -102,7 +129,10 @@ def _counted(cliqueset: PodCliqueSet, facts: SetFacts) -> Work[_Counts]:
         if replica.available(layout, index):
             available.append(index)
             updated += replica.updated
-    return _Counts(available, scheduled, updated)
+            unready = unready or _first_waiting(planned, facts)
+        else:
+            unavailable = unavailable or planned[0].name
+    return _Counts(available, scheduled, updated, unavailable or unready)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +182,7 @@ class _Replica:
 
 def _degraded(facts: SetFacts) -> Condition | None:
     """What of the set cannot be written or kept up; what it has goes on running."""
-    told = [*facts.missing_templates, *facts.failures]
+    told = [*facts.missing_templates, *(error.text for error in facts.failures)]
     for clique in facts.cliques.values():
         told += [
             f"clique {clique.name}: {error.description}"
@@ -189,43 +219,64 @@ def _accepted(facts: SetFacts) -> Condition:
     )
 
 
-def _availability(
-    cliqueset: PodCliqueSet, available: Sequence[int], facts: SetFacts, degraded: Condition | None
-) -> Condition:
+def _first_reason(counts: _Counts, facts: SetFacts, degraded: Condition | None) -> str:
+    """What stands in the way of the set, in one sentence: which gang of it waits for what."""
+    if facts.refused:
+        return f"refused: {'; '.join(str(error) for error in facts.refused)}"
+    if degraded is not None:
+        return f"degraded: {degraded.message}"
+    return _why_not(counts.waiting, facts) if counts.waiting else ""
+
+
+def _availability(cliqueset: PodCliqueSet, counts: _Counts, why: str) -> Condition:
     """How many replicas work and, in a word that `kubectl get` shows, what stands in the way of the set."""
     wanted = cliqueset.spec.replicas
-    everything = len(available) == wanted
-    why = ""
-    if facts.refused:
-        why = f"refused: {'; '.join(str(error) for error in facts.refused)}"
-    elif degraded is not None:
-        why = f"degraded: {degraded.message}"
-    elif not everything:
-        there = set(available)
-        first = next(index for index in range(wanted) if index not in there)
-        why = _why_not(names.base_gang(cliqueset.name, first), facts)
-    else:
-        why = _first_waiting(facts)
-    message = f"{len(available)} of {wanted} replicas are available"
-    return Condition(
-        type=conditions.AVAILABLE,
-        status="True" if everything else "False",
-        reason=conditions.ALL_REPLICAS_AVAILABLE if everything else conditions.REPLICAS_UNAVAILABLE,
-        message=f"{message}; {why}" if why else message,
+    everything = len(counts.available) == wanted
+    message = f"{len(counts.available)} of {wanted} replicas are available"
+    return availability(
+        everything,
+        conditions.ALL_REPLICAS_AVAILABLE if everything else conditions.REPLICAS_UNAVAILABLE,
+        f"{message}; {why}" if why else message,
     )
 
 
-def _first_waiting(facts: SetFacts) -> str:
-    """What the first scaled gang waits for that does not run, although every replica has its minimum."""
-    scaled = [name for name, gang in facts.gangs.items() if labels.BASE_POD_GANG in gang.labels]
-    return next(filter(None, (_why_not(name, facts) for name in sorted(scaled))), "")
+def _standing(counts: _Counts, facts: SetFacts, degraded: Condition | None, why: str) -> Standing:
+    """Whether every gang is ready: also those above the minimum, and by the spec as it is now."""
+    ready = not counts.waiting and not facts.refused
+    reason = conditions.ALL_GANGS_READY if ready else conditions.GANGS_NOT_READY
+    return Standing(
+        ready,
+        facts.refusal if facts.refused else reason,
+        why or ("every gang is ready" if ready else "not every gang is ready"),
+        stalled=why if facts.refused or degraded is not None else "",
+        stalled_reason=degraded.reason if degraded is not None and not facts.refused else facts.refusal,
+    )
+
+
+def _errors(facts: SetFacts) -> list[Told]:
+    """Why the set is refused, what it refers to in vain, and which of its children cannot be written."""
+    code = _CODES.get(facts.refusal, InvalidInput.code)
+    refused = [Told(code, str(error)) for error in facts.refused]
+    missing = [Told(ClaimTemplateNotFound.code, text) for text in facts.missing_templates]
+    return [*refused, *missing, *facts.failures]
+
+
+def _first_waiting(planned: Sequence[PlannedGang], facts: SetFacts) -> str:
+    """The first scaled gang that lacks ready pods, in a replica that has its minimum.
+
+    Asked of the cliques, as availability is, so that both change with the same write.
+    """
+    for gang in planned:
+        if gang.base and not _available([facts.cliques.get(clique.name) for clique in gang.cliques]):
+            return gang.name
+    return ""
 
 
 def _why_not(name: str, facts: SetFacts) -> str:
     """The most telling sentence about one gang: what keeps it from being placed, or ready."""
     gang = facts.gangs.get(name)
     if gang is None:
-        return ""
+        return f"gang {name} does not exist yet"
     found = why_not(gang.status.conditions)
     if found is None or found.condition is None:
         return ""

@@ -3,13 +3,20 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from grove.api import conditions, labels, names
 from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Condition, Manifest, is_true
 from grove.plan.conditions import merged
+from grove.plan.last_errors import MOST_ERRORS, Told, last_errors
+from grove.plan.standing import Standing, availability, standing_conditions
 from grove.words import counted
+
+#: How codes of a set's errors end that are about a clique; `ERR_NAME_TAKEN` may be about one.
+_OF_CLIQUES: Final = ("_PODCLIQUE", "_NAME_TAKEN")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +31,16 @@ class GroupCounts:
 
 
 def desired_group_status(
-    group: PodCliqueScalingGroup, cliques: Mapping[str, PodClique], *, now: datetime
+    group: PodCliqueScalingGroup,
+    cliques: Mapping[str, PodClique],
+    cliqueset: PodCliqueSet | None = None,
+    *,
+    now: datetime,
 ) -> Manifest:
-    """The whole status of a group, computed from its cliques by name."""
+    """The whole status of a group, computed from its cliques by name, and from what its set cannot write."""
     counts = count_replicas(group, cliques)
+    errors = group_errors(group, cliques, cliqueset)
+    updates = [_breached(group, counts), *standing_conditions(_standing(group, counts, errors))]
     selector = {
         **labels.owned_by(group.labels.get(labels.PART_OF, "")),
         labels.SCALING_GROUP: group.name,
@@ -39,8 +52,32 @@ def desired_group_status(
         "availableReplicas": counts.available,
         "updatedReplicas": counts.updated,
         "selector": labels.selector(selector),
-        "conditions": merged(group, [_breached(group, counts)], now=now),
+        "lastErrors": last_errors(group.status.last_errors, errors, now=now),
+        "conditions": merged(
+            group,
+            [*updates, _available(group, counts)],
+            now=now,
+            drop=() if errors else (conditions.STALLED,),
+        ),
     }
+
+
+def group_errors(
+    group: PodCliqueScalingGroup, cliques: Mapping[str, PodClique], cliqueset: PodCliqueSet | None
+) -> list[Told]:
+    """What keeps a group from having its pods: the errors of its cliques, and why it lacks cliques."""
+    told = [
+        Told(error.code, f"clique {clique.name}: {error.description}")
+        for clique in cliques.values()
+        for error in clique.status.last_errors
+    ]
+    if cliqueset is not None and len(cliques) < group.spec.replicas * len(group.spec.clique_names):
+        told += [
+            Told(error.code, error.description)
+            for error in cliqueset.status.last_errors
+            if error.code.endswith(_OF_CLIQUES)
+        ]
+    return sorted(told)[:MOST_ERRORS]
 
 
 def count_replicas(group: PodCliqueScalingGroup, cliques: Mapping[str, PodClique]) -> GroupCounts:
@@ -75,6 +112,26 @@ def _replicas(
         ]
         left -= len(members) - members.count(None)
         yield members
+
+
+def _standing(group: PodCliqueScalingGroup, counts: GroupCounts, errors: Sequence[Told]) -> Standing:
+    ready = counts.available >= group.spec.replicas
+    return Standing(
+        ready,
+        conditions.ALL_REPLICAS_AVAILABLE if ready else conditions.REPLICAS_UNAVAILABLE,
+        f"{counts.available} of {group.spec.replicas} replicas are available",
+        stalled=errors[0].text if errors else "",
+    )
+
+
+def _available(group: PodCliqueScalingGroup, counts: GroupCounts) -> Condition:
+    needed = min(group.spec.minimum, group.spec.replicas)
+    enough = counts.available >= needed
+    return availability(
+        enough,
+        conditions.SUFFICIENT_GROUP_REPLICAS if enough else conditions.INSUFFICIENT_GROUP_REPLICAS,
+        f"{counted(counts.available, 'replica is', 'replicas are')} available, {needed} needed",
+    )
 
 
 def _breached(group: PodCliqueScalingGroup, counts: GroupCounts) -> Condition:

@@ -105,9 +105,8 @@ def test_a_clique_that_is_scaled_below_what_the_gang_needs(replicas: int, want: 
     assert scaled_below_minimum(make.gang("train-0", {WORKER: 2}), [clique(replicas)]) == want
 
 
-def test_troubles_are_those_of_the_cliques_and_then_the_failure() -> None:
-    assert troubles([clique(2, ("ERR_X", "no quota"))], Unsupported("no")) == ["no quota", "no"]
-    assert troubles([clique()], None) == []
+def test_troubles_are_those_of_the_cliques() -> None:
+    assert troubles([clique(2, ("ERR_X", "no quota")), clique()]) == ["no quota"]
 
 
 def test_only_a_limit_on_pods_keeps_a_gang_from_growing() -> None:

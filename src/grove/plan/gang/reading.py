@@ -73,7 +73,7 @@ def _why_not(state: GangState, reading: Reading, problems: Problems) -> Reading:
         sentence = progress(state.gang, state.pods).sentence
         waits = f"gang {state.base.name}, the base of this one, must be placed first"
         return Reading(Verdict.WAITING, conditions.WAITING_FOR_BASE, f"{sentence}; {waits}.")
-    if reading.reason == conditions.WAITING_FOR_PODS and (said := troubles(state.cliques, None)):
+    if reading.reason == conditions.WAITING_FOR_PODS and (said := troubles(state.cliques)):
         message = f"{reading.message.rstrip('.')}; {'; '.join(dict.fromkeys(said))}"
         return Reading(Verdict.WAITING, conditions.POD_CREATE_FAILED, message)
     if reading.reason == conditions.WAITING_FOR_PODS and (awaited := awaited_pods(state)):

@@ -58,13 +58,14 @@ def report_gang(state: GangState, problems: Problems, *, gang: PodGang, listed: 
         ),
         awaited=awaited_pods(state),
         starts_after={clique.name: clique.spec.starts_after for clique in state.cliques},
-        troubles=[*troubles(state.cliques, failure), *problems.unready],
+        troubles=[*troubles(state.cliques), *problems.unready],
+        failing="" if failure is None else str(failure),
         restarted=bool(problems.restarted),
     )
     status = desired_gang_status(gang, facts, now=state.now)
     # Gates open only once Initialized is written. After a failure the next look may be long in coming.
     blocks = bool(problems.restarted) or opens or failure is not None
-    soon = urgency(gang, reading, blocks=blocks, troubled=bool(facts.troubles))
+    soon = urgency(gang, reading, blocks=blocks, troubled=bool(facts.troubles or facts.failing))
     return GangReport(gang, status, soon, reading, said.defect)
 
 

@@ -13,6 +13,7 @@ from grove.api.pod import Pod
 from grove.meta import Condition, Manifest, find_condition
 from grove.plan.conditions import merged
 from grove.plan.gang.gates import reference_count
+from grove.plan.standing import Standing, availability, standing_conditions
 from grove.plan.why_not import why_not
 from grove.words import counted
 
@@ -39,6 +40,8 @@ class GangFacts:
     awaited: str = ""
     #: The cliques that each clique starts after.
     starts_after: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: What went wrong in this look and is tried again.
+    failing: str = ""
     #: Whether the gang has just been restarted: nothing of what it was counts any more.
     restarted: bool = False
 
@@ -57,20 +60,24 @@ _OCCASIONAL = (
     conditions.STRAY_PODS,
     conditions.STUCK_PODS,
     conditions.DEGRADED,
+    conditions.STALLED,
 )
 
 
 def desired_gang_status(gang: PodGang, facts: GangFacts, *, now: datetime) -> Manifest:
     """The whole status of a gang."""
-    ready = _ready(gang, facts)
+    standing = _standing(gang, facts)
+    ready, *rest = standing_conditions(standing)
     updates = [_initialized(gang, facts), _scheduled(facts), ready, *facts.extra]
     updates += [*_unhealthy(gang, facts), *_disrupted(facts)]
+    updates += [availability(standing.ready, standing.reason, ""), *rest]
     told = {update.type for update in updates}
     phase = PENDING
     if facts.scheduled:
         phase = RUNNING if ready.is_true else STARTING
-        phase = SUCCEEDED if ready.reason == conditions.PODS_SUCCEEDED else phase
+        phase = SUCCEEDED if standing.finished else phase
     return {
+        "observedGeneration": gang.metadata.generation,
         "phase": phase,
         "message": _dominant(updates),
         "placementScore": facts.placement_score,
@@ -127,8 +134,8 @@ def _initialized(gang: PodGang, facts: GangFacts) -> Condition:
         message += f"; {missing} of {len(gang.spec.podgroups)} cliques do not exist yet"
     if facts.awaited:
         message += f"; {facts.awaited}"
-    if facts.troubles:
-        message += f"; {'; '.join(dict.fromkeys(facts.troubles))}"
+    if told := [*facts.troubles, *filter(None, [facts.failing])]:
+        message += f"; {'; '.join(dict.fromkeys(told))}"
     return Condition(
         type=conditions.INITIALIZED,
         status="False",
@@ -150,7 +157,7 @@ def _scheduled(facts: GangFacts) -> Condition:
     )
 
 
-def _ready(gang: PodGang, facts: GangFacts) -> Condition:
+def _standing(gang: PodGang, facts: GangFacts) -> Standing:
     found = counts(facts.pods)
     ready, done = found.ready, found.succeeded
     lacking = {
@@ -159,19 +166,32 @@ def _ready(gang: PodGang, facts: GangFacts) -> Condition:
         for group in gang.spec.podgroups
         if ready[group.name] + done[group.name] < group.min_replicas
     }
+    finished = not lacking and done.total() > 0 and not any(pod.active for pod in facts.pods)
     if lacking:
         told = [
             f"{text}{_waiting(facts.starts_after.get(name, ()), lacking)}" for name, text in lacking.items()
         ]
-        status, reason, message = "False", conditions.PODS_NOT_READY, "; ".join(told)
-    elif done.total() and not any(pod.active for pod in facts.pods):
-        status, reason = "False", conditions.PODS_SUCCEEDED
+        reason, message = conditions.PODS_NOT_READY, "; ".join(told)
+    elif finished:
+        reason = conditions.PODS_SUCCEEDED
         message = f"{done.total()} of {counted(found.placed.total(), 'pod')} succeeded"
     else:
-        status, reason = "True", conditions.ALL_PODS_READY
+        reason = conditions.ALL_PODS_READY
         message = f"{counted(ready.total(), 'pod is', 'pods are')} ready"
         message += f", {done.total()} succeeded" if done.total() else ""
-    return Condition(type=conditions.READY, status=status, reason=reason, message=message)
+    is_ready = reason == conditions.ALL_PODS_READY
+    stalled_reason, stalled = _stalled(facts)
+    return Standing(is_ready, reason, message, stalled, stalled_reason, finished)
+
+
+def _stalled(facts: GangFacts) -> tuple[str, str]:
+    """What keeps the gang from going on until somebody changes something: reason and message, or nothing."""
+    for condition in facts.extra:
+        if condition.type in (conditions.DEGRADED, conditions.OWNERSHIP_CONFLICT):
+            return condition.reason, condition.message
+    if facts.troubles and not facts.initialized:
+        return conditions.POD_CREATE_FAILED, facts.troubles[0]
+    return "", ""
 
 
 def _waiting(parents: Sequence[str], lacking: Collection[str]) -> str:

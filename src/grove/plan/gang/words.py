@@ -39,10 +39,9 @@ def score_sentence(reading: Reading) -> str:
     return f" Placement score: {reading.placement_score:g}." if reading.placement_score is not None else ""
 
 
-def troubles(cliques: Sequence[PodClique], failure: GroveError | None) -> list[str]:
-    """What keeps the gang from being initialised: pods that cannot be created, objects that cannot be."""
-    told = [error.description for clique in cliques for error in clique.status.last_errors]
-    return told if failure is None else [*told, str(failure)]
+def troubles(cliques: Sequence[PodClique]) -> list[str]:
+    """What keeps the gang from being initialised: why pods cannot be created."""
+    return [error.description for clique in cliques for error in clique.status.last_errors]
 
 
 def stray_pods(pods: Sequence[str]) -> list[Condition]:
