@@ -23,9 +23,10 @@ What becomes of each property of a gang with each scheduler. *Enforced*: the sch
 the gang itself). *Refused*: the set or gang is not accepted. Several entries mean that it depends on the
 cluster or on the profile's configuration.
 
-`hierarchy` is how the replicas of a scaling group within a base gang share a constraint of their own. Replicas above the group's
-minimum are scaled gangs, each with objects of its own: that they come after their base gang is kept by Grove's gates, with every
-scheduler; `replica-topology` is that they stay in the domain which the set requires of the whole replica.
+`hierarchy` is how the replicas of a scaling group within a base gang share a constraint of their own.
+Replicas above the group's minimum are scaled gangs, each with objects of its own. That they come after their
+base gang is kept by Grove's gates, with every scheduler; `replica-topology` is that they stay in the domain
+which the set requires of the whole replica.
 """
 
 REFUSED = "refused"
