@@ -124,7 +124,11 @@ def test_permissions_that_are_missing_are_found_and_listed(tmp_path: Path) -> No
                 {"apiGroups": ["grove.io", "scheduler.grove.io"], "resources": ["*"], "verbs": ["*"]},
                 {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
                 {"apiGroups": [""], "resources": ["services", "events"], "verbs": ["*"]},
-                {"apiGroups": ["autoscaling", "resource.k8s.io"], "resources": ["*"], "verbs": ["*"]},
+                {
+                    "apiGroups": ["autoscaling", "resource.k8s.io", "resource.nvidia.com"],
+                    "resources": ["*"],
+                    "verbs": ["*"],
+                },
                 {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["*"]},
             ]
             group = "/apis/rbac.authorization.k8s.io/v1"

@@ -24,8 +24,8 @@ from grove.meta import Key, Manifest, Resource, resource
 from grove.testing.portrait import Guard, portrait
 from grove.testing.world import OPERATOR, World, WorldOptions, run_world
 
-#: `make test` runs these in some ten minutes; `make chaos` runs a thousand.
-SEEDS = int(os.environ.get("GROVE_CHAOS_SEEDS", "400"))
+#: `make test` runs these in some minutes; `make chaos` runs a thousand.
+SEEDS = int(os.environ.get("GROVE_CHAOS_SEEDS", "100"))
 CHUNK = 20
 OBJECTS: dict[str, Resource] = {
     "default": resource("scheduling.k8s.io", "v1alpha2", "PodGroup"),

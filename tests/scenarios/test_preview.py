@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,7 +121,7 @@ def test_the_operator_makes_what_was_rendered(case: Path) -> None:
             stage_of(case).backend, []
         )
         await world.apply(urgent, *needed, *documents_of(case))
-        await until_running(world, "train-0")
+        await until_running(world, *(name for kind, name in want if kind == "PodGang"))
         await world.settle()
         served = {resource_of(obj) for obj in want.values()}
         have = named([found for each in served for found in await world.all(each)])
@@ -128,5 +129,6 @@ def test_the_operator_makes_what_was_rendered(case: Path) -> None:
         for name, obj in want.items():
             assert lacking(comparable(obj), have[name], "/".join(name)) == []
 
-    run_world(story, stage_of(case).options)
+    # Room for scaled gangs too.
+    run_world(story, replace(stage_of(case).options, nodes=16))
     assert all(len(each) == 1 for each in gates.values())
