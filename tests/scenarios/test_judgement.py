@@ -1,6 +1,7 @@
 """One judgement: the operator and `grove render` give the same answer to the same set."""
 
 import pytest
+from tests.scenarios.nvlink import DEFINITION
 from tests.scenarios.stories import refusal
 
 from grove.api import kinds, labels
@@ -9,19 +10,21 @@ from grove.cli.rendering import cluster, judge_manifest
 from grove.errors import BadRequest, Invalid, InvalidInput
 from grove.meta import Manifest
 from grove.testing import make
-from grove.testing.world import World, WorldOptions, run_world
+from grove.testing.world import CRDS, World, WorldOptions, run_world
 
 LEVELS = [
     {"domain": "zone", "key": "topology.kubernetes.io/zone"},
     {"domain": "rack", "key": "topology.kubernetes.io/rack"},
 ]
 BINDING = make.object_manifest(kinds.TOPOLOGY_BINDINGS, "cluster", {"levels": LEVELS})
-EVERY_BACKEND = WorldOptions(
+#: What a preview assumes: every backend, and everything that a configuration can turn on.
+EVERYTHING = WorldOptions(
     schedulers=("kai", "volcano", "koordinator", "yunikorn"),
     configuration=load("""
 apiVersion: operator.config.grove.io/v1alpha1
 kind: OperatorConfiguration
 topologyAwareScheduling: {enabled: true}
+network: {autoMNNVLEnabled: true}
 scheduler:
   profiles:
   - {name: default-scheduler}
@@ -116,6 +119,8 @@ def test_a_preview_answers_what_the_operator_answers(manifest: Manifest) -> None
     told = rendered(manifest)
 
     async def story(world: World) -> None:
+        await world.user.create(CRDS, DEFINITION)
+        await world.start_operator()
         accepted, backend, why = await carried_out(world, manifest)
         assert (accepted, backend) == told[:2], (
             f"operator: {why or 'accepted'}; preview: {told[2] or 'accepted'}"
@@ -123,7 +128,7 @@ def test_a_preview_answers_what_the_operator_answers(manifest: Manifest) -> None
         if "PodCliqueSet.grove.io" not in why:
             assert why == told[2]
 
-    run_world(story, EVERY_BACKEND)
+    run_world(story, EVERYTHING, operator=False)
 
 
 def test_roles_with_different_schedulers_are_invalid_and_no_missing_backend() -> None:
@@ -139,10 +144,10 @@ def test_roles_with_different_schedulers_are_invalid_and_no_missing_backend() ->
 
 def test_an_annotation_without_effect_is_told_by_an_accepted_set() -> None:
     async def story(world: World) -> None:
-        await world.apply(chosen(marks={"grove.io/mnnvl-group": "workers"}))
+        await world.apply(chosen(marks={"grove.io/rack-colour": "green"}))
         accepted = await refusal(world, "train")
         assert accepted["status"] == "True"
-        assert "metadata.annotations[grove.io/mnnvl-group]" in accepted["message"]
+        assert "metadata.annotations[grove.io/rack-colour]" in accepted["message"]
         assert "understood and supported" not in accepted["message"]
 
     run_world(story)
