@@ -38,7 +38,7 @@ def test_the_demonstration_shows_every_milestone_of_each_gang_and_ends_well(told
     assert "scheduling.volcano.sh/v1beta1" in told
     why, joined = told.index("why not    too-big-0"), told.index("big-node joined")
     assert why < joined < told.index("running    too-big-0")
-    assert "└─ PodGang too-big-0  Running" in told
+    assert "└─ PodGang too-big-0  replica 0  Running" in told
 
 
 def test_the_demonstration_prints_what_the_readme_shows(told: str) -> None:

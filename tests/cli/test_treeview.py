@@ -9,6 +9,7 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
+from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.cli.treeview import Node, as_manifest, lines, nodes
 from grove.meta import Manifest
 from grove.testing import make
@@ -29,7 +30,13 @@ def condition(type: str, status: str, message: str = "", reason: str = "Because"
 
 def gang(phase: str, *conditions: Manifest) -> PodGang:
     manifest = make.gang_manifest(
-        GANG, {CLIQUE: 2}, labels={**labels.owned_by(SET), labels.SCHEDULER_BACKEND: "default"}
+        GANG,
+        {CLIQUE: 2},
+        labels={
+            **labels.owned_by(SET),
+            labels.SCHEDULER_BACKEND: "default",
+            labels.SET_REPLICA_INDEX: "0",
+        },
     )
     manifest["status"] = {"phase": phase, "conditions": list(conditions)}
     return make.view(PodGang, manifest)
@@ -93,7 +100,7 @@ def test_a_running_gang_is_drawn_with_its_objects_cliques_and_nodes() -> None:
     assert drawing(tree) == "\n".join(
         [
             "PodCliqueSet default/train  0 of 1 available  0 of 1 gangs placed",
-            "└─ PodGang train-0  Running  2 of 2 pods placed  2 ready  needs 2  backend default",
+            "└─ PodGang train-0  replica 0  Running  2 of 2 pods placed  2 ready  needs 2  backend default",
             "   ├─ PodGroup train-0-2w3e4r5t6z  scheduling.k8s.io/v1alpha2",
             "   └─ PodClique train-0-worker  2 of 2 ready",
             "      ├─ Pod a  Running  on n1",
@@ -220,6 +227,94 @@ def test_a_container_that_cannot_run_is_shown_as_such_with_its_message() -> None
         "why not: container main: ended with exit code 1",
     ):
         assert line in drawn
+
+
+def with_a_scaled_gang() -> World:
+    """A gang that cannot be placed, with a scaling group of two replicas of which one is a scaled gang."""
+    group = f"{GANG}-decode"
+    stuck = gang(
+        "Pending",
+        condition("Initialized", "True"),
+        condition("Scheduled", "False", "0/4 nodes are available"),
+    )
+    waiting = make.gang_manifest(
+        f"{group}-0",
+        {f"{group}-1-leader": 1},
+        labels={
+            **labels.owned_by(SET),
+            labels.BASE_POD_GANG: GANG,
+            labels.SET_REPLICA_INDEX: "0",
+            labels.SCALING_GROUP: group,
+            labels.SCALING_GROUP_REPLICA_INDEX: "1",
+            labels.SCHEDULER_BACKEND: "default",
+        },
+    )
+    said = [
+        condition("Initialized", "True"),
+        condition("Scheduled", "False", f"its base gang {GANG} must be placed first", "WaitingForBaseGang"),
+    ]
+    waiting["status"] = {"phase": "Pending", "conditions": said}
+    members = [
+        make.object_manifest(
+            kinds.CLIQUES,
+            name,
+            {"replicas": 1, "minAvailable": 1, "podSpec": {}},
+            labels={**labels.owned_by(SET), labels.POD_GANG: of, labels.SCALING_GROUP: group},
+        )
+        for name, of in ((f"{group}-0-leader", GANG), (f"{group}-1-leader", f"{group}-0"))
+    ]
+    the_group = make.object_manifest(
+        kinds.SCALING_GROUPS,
+        group,
+        {"replicas": 2, "minAvailable": 1, "cliqueNames": ["leader"]},
+        labels={**labels.owned_by(SET), labels.SET_REPLICA_INDEX: "0"},
+    )
+    found = world(stuck, pod("a"))
+    return replace(
+        found,
+        gangs=[*found.gangs, make.view(PodGang, waiting)],
+        cliques=[*found.cliques, *(make.view(PodClique, each) for each in members)],
+        scaling_groups=[make.view(PodCliqueScalingGroup, the_group)],
+    )
+
+
+def test_scaling_groups_and_scaled_gangs_are_drawn_below_their_base_gang() -> None:
+    (tree,) = forest(with_a_scaled_gang())
+    assert drawing(tree) == "\n".join(
+        [
+            "PodCliqueSet default/train  0 of 1 available  0 of 2 gangs placed",
+            "└─ PodGang train-0  replica 0  Pending  0 of 1 pods placed  0 ready  needs 2  backend default",
+            "   │  why not: not placed: 0/4 nodes are available",
+            "   ├─ PodGroup train-0-2w3e4r5t6z  scheduling.k8s.io/v1alpha2",
+            "   ├─ PodClique train-0-worker  0 of 2 ready",
+            "   │  └─ Pod a  Pending",
+            "   ├─ PodCliqueScalingGroup train-0-decode  0 of 2 available  needs 1",
+            "   │  └─ PodClique train-0-decode-0-leader  0 of 1 ready",
+            "   └─ PodGang train-0-decode-0  replica 1 of train-0-decode  Pending  0 of 0 pods placed  0 ready"
+            "  needs 1  backend default",
+            "      │  why not: not placed: its base gang train-0 must be placed first",
+            "      └─ PodClique train-0-decode-1-leader  0 of 1 ready",
+        ]
+    )
+
+
+def test_a_scaled_gang_is_data_with_the_replica_that_it_is() -> None:
+    (tree,) = forest(with_a_scaled_gang())
+    base = as_manifest(tree)["children"][0]
+    assert (base["replica"], "scalingGroup" in base) == (0, False)
+    *_, group, scaled = base["children"]
+    assert (group["kind"], group["replicas"], group["availableReplicas"], group["minimum"]) == (
+        "PodCliqueScalingGroup",
+        2,
+        0,
+        1,
+    )
+    assert (scaled["replica"], scaled["scalingGroup"], scaled["scalingGroupReplica"]) == (
+        0,
+        "train-0-decode",
+        1,
+    )
+    assert scaled["why"] == ["not placed: its base gang train-0 must be placed first"]
 
 
 def test_a_gang_without_a_set_is_a_tree_of_its_own_with_its_pods() -> None:

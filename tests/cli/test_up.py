@@ -23,8 +23,8 @@ def test_a_set_applied_with_kubectl_runs_and_everything_is_gone_after_sigterm(
             ready = "--for=jsonpath={.status.availableReplicas}=1"
             kubectl(kubeconfig, "wait", f"podcliqueset/{name}", ready, "--timeout=30s")
         drawing = grove("tree", "--kubeconfig", str(kubeconfig)).out
-        assert "PodGang disaggregated-0  Running  5 of 5 pods placed" in drawing
-        assert "PodGang leader-workers-0  Running  4 of 4 pods placed" in drawing
+        assert "PodGang disaggregated-0  replica 0  Running  5 of 5 pods placed" in drawing
+        assert "PodGang leader-workers-0  replica 0  Running  4 of 4 pods placed" in drawing
         kubectl(kubeconfig, "wait", "podgang/too-big-0", "--for=condition=Scheduled=False", "--timeout=30s")
         (stuck,) = json.loads(grove("tree", "too-big", "-o", "json", "--kubeconfig", str(kubeconfig)).out)[
             "items"

@@ -66,7 +66,7 @@ def test_a_set_runs_on_kubernetes_own_programs_and_all_of_them_end_with_sigterm(
         gangs = kubectl(kubeconfig, "get", "podgangs", "-o", "name").split()
         assert "podgang.scheduler.grove.io/disaggregated-0" in gangs
         drawing = grove("tree", "disaggregated", "--kubeconfig", str(kubeconfig)).out
-        assert "PodGang disaggregated-0  Running  5 of 5 pods placed" in drawing
+        assert "PodGang disaggregated-0  replica 0  Running  5 of 5 pods placed" in drawing
         pids = programs_of(process)
         assert set(pids) == PROGRAMS
         assert process.ask_to_stop(signal.SIGTERM) == 0, process.said

@@ -149,7 +149,7 @@ def test_a_scaled_gang_whose_base_waits_is_told_by_the_base() -> None:
         assert ready["message"].startswith("gang wl-0: 0 of 3 pods placed; ")
         told = await world.condition("wl-0-sg-x-0", "Scheduled")
         assert told["reason"] == "WaitingForBaseGang"
-        assert "gang wl-0, the base of this one, must be placed first" in told["message"]
+        assert "its base gang wl-0 must be placed first" in told["message"]
 
     run_world(story, WorldOptions(nodes=2, schedulers=("kai",)))
 

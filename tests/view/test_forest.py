@@ -11,10 +11,11 @@ from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
+from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Key, Manifest, owner_reference
 from grove.testing import make
 from grove.view.forest import forest
-from grove.view.model import CliqueView, EventView, Forest, GangView, NodeView
+from grove.view.model import CliqueView, EventView, Forest, GangView, NodeView, ScalingGroupView
 from grove.view.pods import ShownPod
 from grove.view.world import World
 
@@ -34,8 +35,36 @@ def gang(name: str, *, of: str = "", status: Manifest | None = None, namespace: 
     return make.view(PodGang, {**manifest, "status": status or {}})
 
 
-def clique(name: str, *, of: str, gang: str) -> PodClique:
+def scaled(name: str, group: str, replica: int, *, base: str = "train-0", of: str = "train") -> PodGang:
+    marks = {
+        **labels.owned_by(of),
+        labels.SET_REPLICA_INDEX: "0",
+        labels.BASE_POD_GANG: base,
+        labels.SCALING_GROUP: group,
+        labels.SCALING_GROUP_REPLICA_INDEX: str(replica),
+    }
+    return make.view(PodGang, make.gang_manifest(name, {f"{group}-{replica}-x": 1}, labels=marks))
+
+
+def scaling_group(
+    name: str,
+    *,
+    of: str = "train",
+    set_replica: str = "0",
+    replicas: int = 2,
+    minimum: int = 1,
+    status: Manifest | None = None,
+) -> PodCliqueScalingGroup:
+    marks = {**labels.owned_by(of), labels.SET_REPLICA_INDEX: set_replica}
+    spec: Manifest = {"replicas": replicas, "minAvailable": minimum, "cliqueNames": ["x"]}
+    manifest = make.object_manifest(kinds.SCALING_GROUPS, name, spec, labels=marks)
+    return make.view(PodCliqueScalingGroup, {**manifest, "status": status or {}})
+
+
+def clique(name: str, *, of: str, gang: str, group: str = "") -> PodClique:
     marks = {**labels.owned_by(of), labels.POD_GANG: gang}
+    if group:
+        marks[labels.SCALING_GROUP] = group
     spec: Manifest = {"replicas": 2, "podSpec": {}}
     return make.view(PodClique, make.object_manifest(kinds.CLIQUES, name, spec, labels=marks))
 
@@ -74,6 +103,7 @@ def shape(found: Forest) -> dict[str, Shape | Sequence[str]]:
         str(each.key): {
             **{gang.name: gang_shape(gang) for gang in each.gangs},
             **{clique.name: clique_shape(clique) for clique in each.cliques},
+            **{group.name: group_shape(group) for group in each.scaling_groups},
         }
         for each in found.cliquesets
     }
@@ -84,8 +114,14 @@ def gang_shape(view: GangView) -> Shape:
     return {
         **{each.name: [] for each in view.objects},
         **{each.name: clique_shape(each) for each in view.cliques},
+        **{each.name: group_shape(each) for each in view.scaling_groups},
         **{each.name: [] for each in view.pods},
+        **{each.name: gang_shape(each) for each in view.scaled_gangs},
     }
+
+
+def group_shape(view: ScalingGroupView) -> Shape:
+    return {each.name: clique_shape(each) for each in view.cliques}
 
 
 def clique_shape(view: CliqueView) -> Sequence[str]:
@@ -151,6 +187,67 @@ CASES = {
         ),
         {"default/train": {"train-0-worker": ["a"]}},
     ),
+    "scaling groups with their minimum, and scaled gangs, below the base gang": Case(
+        World(
+            [cliqueset()],
+            [
+                scaled("train-0-x-10", "train-0-x", 11),
+                scaled("train-0-x-2", "train-0-x", 3),
+                scaled("train-0-decode-0", "train-0-decode", 1),
+                OURS,
+            ],
+            [
+                clique("train-0-x-3-worker", of="train", gang="train-0-x-2", group="train-0-x"),
+                clique("train-0-x-0-worker", of="train", gang="train-0", group="train-0-x"),
+                clique("train-0-router", of="train", gang="train-0"),
+            ],
+            [pod("a", gang="train-0", clique="train-0-x-0-worker")],
+            scaling_groups=[scaling_group("train-0-x"), scaling_group("train-0-decode", replicas=0)],
+        ),
+        {
+            "default/train": {
+                "train-0": {
+                    "train-0-router": [],
+                    "train-0-x": {"train-0-x-0-worker": ["a"]},
+                    "train-0-decode": {},
+                    "train-0-decode-0": {},
+                    "train-0-x-2": {"train-0-x-3-worker": []},
+                    "train-0-x-10": {},
+                }
+            }
+        },
+    ),
+    "each replica has its own scaling groups and scaled gangs": Case(
+        World(
+            [cliqueset(replicas=2)],
+            [OURS, gang("train-1", of="train"), scaled("train-1-x-0", "train-1-x", 1, base="train-1")],
+            scaling_groups=[scaling_group("train-1-x", set_replica="1"), scaling_group("train-0-x")],
+        ),
+        {"default/train": {"train-0": {"train-0-x": {}}, "train-1": {"train-1-x": {}, "train-1-x-0": {}}}},
+    ),
+    "scaling groups and scaled gangs without a base gang": Case(
+        World(
+            [cliqueset()],
+            [scaled("train-0-x-0", "train-0-x", 1)],
+            scaling_groups=[scaling_group("train-0-x"), scaling_group("train-x", set_replica="none")],
+        ),
+        {"default/train": {"train-0-x-0": {}, "train-x": {}, "train-0-x": {}}},
+    ),
+    "cliques of a scaling group that is gone": Case(
+        World([cliqueset()], [OURS], [clique("w", of="train", gang="train-0", group="train-0-x")]),
+        {"default/train": {"train-0": {"w": []}}},
+    ),
+    "base and scaled gangs whose set is gone": Case(
+        World([], [OURS, scaled("train-0-x-0", "train-0-x", 1)]),
+        {"default/train-0": {"train-0-x-0": {}}},
+    ),
+    "gangs that say that they wait for one another": Case(
+        World(
+            [cliqueset()],
+            [scaled("train-0", "train-0-x", 1, base="train-1"), scaled("train-1", "train-0-x", 2)],
+        ),
+        {"default/train": {"train-0": {}, "train-1": {}}},
+    ),
     "scheduler objects by kind and name, and none of others": Case(
         World(
             [],
@@ -199,6 +296,23 @@ def test_a_set_counts_its_placed_gangs() -> None:
     (found,) = forest(World([cliqueset(replicas=3)], gangs), now=NOW).cliquesets
     assert (found.replicas, found.available, found.placed) == (3, 0, 1)
     assert [(each.replica, each.phase) for each in found.gangs] == [(0, "Starting"), (1, "Pending")]
+
+
+def test_a_set_counts_its_scaled_gangs_too() -> None:
+    gangs = [OURS, scaled("train-0-x-0", "train-0-x", 2)]
+    (found,) = forest(World([cliqueset()], gangs), now=NOW).cliquesets
+    assert (found.gang_count, found.placed) == (2, 0)
+    (base,) = found.gangs
+    assert (base.replica, base.scaling_group, base.group_replica) == (0, "", None)
+    (further,) = base.scaled_gangs
+    assert (further.replica, further.scaling_group, further.group_replica) == (0, "train-0-x", 2)
+
+
+def test_a_scaling_group_says_how_many_replicas_it_has_and_needs() -> None:
+    groups = [scaling_group("train-0-x", replicas=3, minimum=2, status={"availableReplicas": 1})]
+    (found,) = forest(World([cliqueset()], [OURS], scaling_groups=groups), now=NOW).cliquesets
+    (group,) = found.gangs[0].scaling_groups
+    assert (group.replicas, group.minimum, group.available, group.why) == (3, 2, 1, ())
 
 
 def test_a_gang_without_a_set_is_no_replica() -> None:

@@ -9,11 +9,17 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
+from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Manifest
 from grove.testing import make
 from grove.view.model import Reason
 from grove.view.pods import ShownPod, phase_of, reasons_of_pod
-from grove.view.reasons import reasons_of_clique, reasons_of_cliqueset, reasons_of_gang
+from grove.view.reasons import (
+    reasons_of_clique,
+    reasons_of_cliqueset,
+    reasons_of_gang,
+    reasons_of_scaling_group,
+)
 
 
 def said(type: str, status: str, message: str = "", reason: str = "Because") -> Manifest:
@@ -49,6 +55,15 @@ GANGS = {
         "Pending",
         [COMPLETE, NO_ROOM, said("Ready", "False", "0 of 2")],
         ["not placed: 0/4 nodes are available"],
+    ),
+    "a scaled gang waits for its base": GangCase(
+        "Pending",
+        [
+            COMPLETE,
+            said("Scheduled", "False", "its base gang a-0 must be placed first", "WaitingForBaseGang"),
+            said("Ready", "False", "0 of 2"),
+        ],
+        ["not placed: its base gang a-0 must be placed first"],
     ),
     "containers start": GangCase(
         "Starting", [COMPLETE, PLACED, said("Ready", "False", "0 of 2")], ["not ready: 0 of 2"]
@@ -236,3 +251,33 @@ def test_a_pod_of_which_the_containers_were_not_read_has_no_reason_of_theirs() -
     manifest = make.object_manifest(kinds.PODS, "a", {"nodeName": "n1"})
     manifest["status"] = {"containerStatuses": [{"name": "main", "state": PULLING}]}
     assert reasons_of_pod(make.view(Pod, manifest)) == ()
+
+
+REFUSED: Manifest = {
+    "code": "ERR_SYNC_PODCLIQUE",
+    "description": "quota",
+    "observedAt": "2026-01-01T00:00:00Z",
+}
+
+GROUPS: dict[str, tuple[int, list[Manifest], list[str]]] = {
+    "a group that has what it needs has nothing to explain": (2, [], []),
+    "a group above its minimum has nothing to explain": (5, [], []),
+    "a group below its minimum": (
+        1,
+        [],
+        ["~scaled below its minimum: 1 of at least 2 replicas are asked for"],
+    ),
+    "a group of nothing": (0, [], ["~scaled to zero"]),
+    "what went wrong comes first": (0, [REFUSED], ["ERR_SYNC_PODCLIQUE: quota", "~scaled to zero"]),
+}
+
+
+@pytest.mark.parametrize(("replicas", "errors", "want"), GROUPS.values(), ids=GROUPS)
+def test_why_a_scaling_group_is_not_as_it_should_be(
+    replicas: int, errors: list[Manifest], want: list[str]
+) -> None:
+    spec: Manifest = {"replicas": replicas, "minAvailable": 2, "cliqueNames": ["x"]}
+    manifest = make.object_manifest(kinds.SCALING_GROUPS, "train-0-x", spec)
+    group = make.view(PodCliqueScalingGroup, {**manifest, "status": {"lastErrors": errors}})
+    found = reasons_of_scaling_group(group)
+    assert [f"{'' if each.blocking else '~'}{each}" for each in found] == want

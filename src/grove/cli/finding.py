@@ -7,6 +7,7 @@ from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
+from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.backends.base import Cluster, Context
 from grove.backends.registry import BUILT_INS
 from grove.cli.talk import Failed
@@ -34,15 +35,18 @@ async def find(client: Client, namespace: str, name: str = "") -> World:
     ours = f"{labels.MANAGED_BY}={labels.MANAGER}"
     selector = f"{ours},{labels.PART_OF}={name}" if name else ours
     everything = selector if name else ""
-    gangs, cliques, pods, objects = await asyncio.gather(
+    gangs, cliques, groups, pods, objects = await asyncio.gather(
         client.list_all(kinds.GANGS, type=PodGang, namespace=namespace, labels=everything),
         client.list_all(kinds.CLIQUES, type=PodClique, namespace=namespace, labels=selector),
+        client.list_all(
+            kinds.SCALING_GROUPS, type=PodCliqueScalingGroup, namespace=namespace, labels=selector
+        ),
         client.list_all(
             kinds.PODS, type=ShownPod, namespace=namespace, labels=selector if name else labels.POD_GANG
         ),
         _scheduler_objects(client, namespace, selector),
     )
-    return World(sets, gangs, cliques, pods, objects)
+    return World(sets, gangs, cliques, pods, objects, scaling_groups=groups)
 
 
 async def scheduler_resources(client: Client) -> Sequence[Resource]:

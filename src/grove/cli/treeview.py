@@ -12,6 +12,7 @@ from grove.view.model import (
     ObjectView,
     PodView,
     Reason,
+    ScalingGroupView,
 )
 from grove.view.pods import CONTAINER
 
@@ -55,7 +56,7 @@ def as_manifest(node: Node) -> Manifest:
 
 
 def _cliqueset(view: CliqueSetView) -> Node:
-    gangs = len(view.gangs)
+    gangs = view.gang_count
     words = (f"{view.available} of {view.replicas} available", f"{view.placed} of {gangs} gangs placed")
     facts: Manifest = {
         "replicas": view.replicas,
@@ -63,12 +64,17 @@ def _cliqueset(view: CliqueSetView) -> Node:
         "gangs": gangs,
         "placedGangs": view.placed,
     }
-    children = (*(_gang(gang, name=gang.name) for gang in view.gangs), *_cliques(view.cliques))
+    children = (*_gangs(view.gangs), *_cliques(view.cliques), *_scaling_groups(view.scaling_groups))
     return Node(view.kind, str(view.key), (*words, *_going(view)), facts, view.why, children)
 
 
+def _gangs(views: Iterable[GangView]) -> tuple[Node, ...]:
+    return tuple(_gang(view, name=view.name) for view in views)
+
+
 def _gang(view: GangView, *, name: str) -> Node:
-    words = [view.phase, f"{view.placed} of {view.pod_count} pods placed", f"{view.ready} ready"]
+    words = [*_which(view), view.phase]
+    words += [f"{view.placed} of {view.pod_count} pods placed", f"{view.ready} ready"]
     words.append(f"needs {view.minimum}")
     if view.backend:
         words.append(f"backend {view.backend}")
@@ -82,9 +88,35 @@ def _gang(view: GangView, *, name: str) -> Node:
         "ready": view.ready,
         "minimum": view.minimum,
     }
+    if view.replica is not None:
+        facts["replica"] = view.replica
+    if view.scaling_group:
+        facts |= {"scalingGroup": view.scaling_group, "scalingGroupReplica": view.group_replica}
     objects = (_object(each) for each in view.objects)
-    children = (*objects, *_cliques(view.cliques), *(_pod(pod) for pod in view.pods))
+    cliques = (*_cliques(view.cliques), *_scaling_groups(view.scaling_groups))
+    children = (*objects, *cliques, *(_pod(pod) for pod in view.pods), *_gangs(view.scaled_gangs))
     return Node(view.kind, name, (*words, *_going(view)), facts, view.why, children)
+
+
+def _which(view: GangView) -> tuple[str, ...]:
+    """What a gang is a replica of: its set, or for a scaled gang a scaling group."""
+    if view.scaling_group:
+        return (f"replica {view.group_replica} of {view.scaling_group}",)
+    return (f"replica {view.replica}",) if view.replica is not None else ()
+
+
+def _scaling_groups(views: Iterable[ScalingGroupView]) -> tuple[Node, ...]:
+    return tuple(
+        Node(
+            view.kind,
+            view.name,
+            (f"{view.available} of {view.replicas} available", f"needs {view.minimum}", *_going(view)),
+            {"replicas": view.replicas, "availableReplicas": view.available, "minimum": view.minimum},
+            view.why,
+            _cliques(view.cliques),
+        )
+        for view in views
+    )
 
 
 def _object(view: ObjectView) -> Node:

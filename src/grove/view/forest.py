@@ -1,6 +1,6 @@
 """Sets, standalone gangs, and everything below them as trees of values. Pure; time comes in as `now`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TypedDict, TypeVar
 
@@ -9,6 +9,7 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PENDING, PodGang
 from grove.api.pod import Pod
+from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Key, Manifest, Object, Resource, is_true
 from grove.view.model import (
     CliqueSetView,
@@ -19,44 +20,64 @@ from grove.view.model import (
     NodeView,
     ObjectView,
     PodView,
+    ScalingGroupView,
 )
 from grove.view.pods import CONTAINER, phase_of, reasons_of_pod
-from grove.view.reasons import reasons_of_clique, reasons_of_cliqueset, reasons_of_gang
-from grove.view.world import Index, World, set_of
+from grove.view.reasons import (
+    reasons_of_clique,
+    reasons_of_cliqueset,
+    reasons_of_gang,
+    reasons_of_scaling_group,
+)
+from grove.view.world import Index, World, base_of, base_of_group, gang_of, group_of, number_in, set_of
 
 T = TypeVar("T", bound=Object)
 
 
 def forest(world: World, *, now: datetime) -> Forest:
-    """One tree for each set and one for each gang that belongs to no set that was found."""
+    """One tree for each set and one for each gang that belongs to no set that was found.
+
+    A scaled gang stands below its base gang where that exists.
+    """
     index = Index.of(world, now)
     sets = sorted(world.cliquesets, key=lambda item: item.key)
     known = {each.key for each in sets}
     alone = [gang for gang in world.gangs if set_of(gang) not in known]
     return Forest(
         tuple(_cliqueset(each, index) for each in sets),
-        tuple(_gang(each, index) for each in sorted(alone, key=lambda item: item.key)),
+        tuple(_gang(each, index) for each in sorted(_on_top(alone), key=lambda item: item.key)),
     )
 
 
 def _cliqueset(cliqueset: PodCliqueSet, index: Index) -> CliqueSetView:
     gangs = index.gangs_of_set.get(cliqueset.key, ())
-    known = {gang.name for gang in gangs}
-    strays = [
-        clique
-        for clique in index.cliques_of_set.get(cliqueset.key, ())
-        if clique.labels.get(labels.POD_GANG) not in known
-    ]
+    known = {gang.key for gang in gangs}
+    cliques = index.cliques_of_set.get(cliqueset.key, ())
+    groups = index.groups_of_set.get(cliqueset.key, ())
     return CliqueSetView(
         **_identity(cliqueset, kinds.CLIQUESETS, index),
         why=reasons_of_cliqueset(cliqueset),
         replicas=cliqueset.spec.replicas,
         available=cliqueset.status.available_replicas,
+        gang_count=len(gangs),
         placed=sum(is_true(gang.status.conditions, conditions.SCHEDULED) for gang in gangs),
-        gangs=tuple(_gang(gang, index) for gang in _natural(gangs)),
-        cliques=tuple(_clique(clique, index) for clique in _natural(strays)),
+        gangs=tuple(_gang(gang, index) for gang in _natural(_on_top(gangs))),
+        scaling_groups=tuple(
+            _scaling_group(group, (), index)
+            for group in _natural(group for group in groups if base_of_group(group) not in known)
+        ),
+        cliques=tuple(
+            _clique(clique, index)
+            for clique in _natural(clique for clique in cliques if gang_of(clique) not in known)
+        ),
         conditions=cliqueset.status.conditions,
     )
+
+
+def _on_top(gangs: Sequence[PodGang]) -> list[PodGang]:
+    """The gangs that stand below no other: all but scaled gangs whose base is there."""
+    bases = {gang.key for gang in gangs if base_of(gang) is None}
+    return [gang for gang in gangs if base_of(gang) not in bases]
 
 
 def _gang(gang: PodGang, index: Index) -> GangView:
@@ -65,12 +86,17 @@ def _gang(gang: PodGang, index: Index) -> GangView:
     roles = {clique.name for clique in cliques}
     others = [pod for pod in pods if pod.labels.get(labels.POD_CLIQUE, "") not in roles]
     objects = sorted(index.objects.get(gang.uid, ()), key=_manifest_order)
-    replica = gang.labels.get(labels.SET_REPLICA_INDEX, "") if set_of(gang) is not None else ""
+    of_set, is_base = set_of(gang) is not None, base_of(gang) is None
+    groups = index.groups_of_base.get(gang.key, ()) if of_set and is_base else ()
+    scaled = index.scaled_gangs.get(gang.key, ()) if is_base else ()
+    grouped = {group.name: [each for each in cliques if group_of(each) == group.name] for group in groups}
     return GangView(
         **_identity(gang, kinds.GANGS, index),
         why=reasons_of_gang(gang),
         phase=gang.status.phase or PENDING,
-        replica=int(replica) if replica.isdecimal() else None,
+        replica=number_in(gang, labels.SET_REPLICA_INDEX) if of_set else None,
+        scaling_group="" if is_base else group_of(gang),
+        group_replica=None if is_base else number_in(gang, labels.SCALING_GROUP_REPLICA_INDEX),
         backend=gang.labels.get(labels.SCHEDULER_BACKEND, ""),
         placement_score=gang.status.placement_score,
         minimum=gang.minimum,
@@ -78,9 +104,25 @@ def _gang(gang: PodGang, index: Index) -> GangView:
         placed=sum(pod.bound and pod.keeps_place for pod in pods),
         ready=sum(pod.ready and pod.active for pod in pods),
         objects=tuple(_object(each, index) for each in objects),
-        cliques=tuple(_clique(clique, index) for clique in _natural(cliques)),
+        cliques=tuple(_clique(each, index) for each in _natural(cliques) if group_of(each) not in grouped),
+        scaling_groups=tuple(_scaling_group(each, grouped[each.name], index) for each in _natural(groups)),
+        scaled_gangs=tuple(_gang(each, index) for each in sorted(scaled, key=_scaled_order)),
         pods=tuple(_pod(pod, index) for pod in _natural(others)),
         conditions=gang.status.conditions,
+    )
+
+
+def _scaling_group(
+    group: PodCliqueScalingGroup, cliques: Iterable[PodClique], index: Index
+) -> ScalingGroupView:
+    return ScalingGroupView(
+        **_identity(group, kinds.SCALING_GROUPS, index),
+        why=reasons_of_scaling_group(group),
+        replicas=group.spec.replicas,
+        minimum=group.spec.minimum,
+        available=group.status.available_replicas,
+        cliques=tuple(_clique(clique, index) for clique in _natural(cliques)),
+        conditions=group.status.conditions,
     )
 
 
@@ -152,6 +194,11 @@ def _identity(item: Object, resource: Resource, index: Index) -> _Identity:
 def _natural(items: Iterable[T]) -> list[T]:
     """`train-2` before `train-10`."""
     return sorted(items, key=lambda item: (len(item.name), item.name))
+
+
+def _scaled_order(gang: PodGang) -> tuple[str, int, str]:
+    """By group, then as `_natural` does."""
+    return (group_of(gang), len(gang.name), gang.name)
 
 
 def _manifest_order(manifest: Manifest) -> tuple[str, str]:

@@ -101,12 +101,28 @@ class CliqueView(ObjectView):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingGroupView(ObjectView):
+    """Cliques that are scaled together."""
+
+    replicas: int
+    #: How many of its replicas belong to the base gang.
+    minimum: int
+    available: int
+    #: Those of the base gang; each further replica is a scaled gang, with its cliques.
+    cliques: tuple[CliqueView, ...]
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GangView(ObjectView):
     """What is placed together: the scheduler's objects, the cliques and the pods."""
 
     phase: str
     #: The replica of the set; None where the gang belongs to no set.
     replica: int | None
+    #: The replica of a scaling group that a scaled gang consists of; blank and None for any other gang.
+    scaling_group: str
+    group_replica: int | None
     backend: str
     placement_score: float | None
     #: Pods that the gang cannot do without, pods that there are, that are on nodes, and that are ready.
@@ -115,7 +131,11 @@ class GangView(ObjectView):
     placed: int
     ready: int
     objects: tuple[ObjectView, ...]
+    #: Those that are in none of its scaling groups.
     cliques: tuple[CliqueView, ...]
+    scaling_groups: tuple[ScalingGroupView, ...]
+    #: The gangs that wait until this one is placed, by group and replica.
+    scaled_gangs: "tuple[GangView, ...]"
     #: Pods that belong to none of its cliques: those of a standalone gang.
     pods: tuple[PodView, ...]
     conditions: tuple[Condition, ...]
@@ -127,9 +147,13 @@ class CliqueSetView(ObjectView):
 
     replicas: int
     available: int
-    #: How many of its gangs are placed.
+    #: How many gangs it has, scaled ones too, and how many of them are placed.
+    gang_count: int
     placed: int
+    #: The base gang of each replica, and scaled gangs whose base does not exist.
     gangs: tuple[GangView, ...]
+    #: Scaling groups of replicas whose base gang does not exist.
+    scaling_groups: tuple[ScalingGroupView, ...]
     #: Cliques whose gang does not exist.
     cliques: tuple[CliqueView, ...]
     conditions: tuple[Condition, ...]

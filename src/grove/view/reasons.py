@@ -11,6 +11,7 @@ from grove.api import conditions
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import RUNNING, PodGang
+from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Condition, find_condition
 from grove.plan.why_not import why_not
 from grove.view.model import Reason
@@ -94,6 +95,19 @@ def reasons_of_clique(clique: PodClique) -> tuple[Reason, ...]:
     return tuple(
         Reason(error.code, error.description, error.code, error.code) for error in clique.status.last_errors
     )
+
+
+def reasons_of_scaling_group(group: PodCliqueScalingGroup) -> tuple[Reason, ...]:
+    """What went wrong with the group's cliques, and that somebody has scaled it below its minimum."""
+    errors = [
+        Reason(error.code, error.description, error.code, error.code) for error in group.status.last_errors
+    ]
+    if not group.spec.replicas:
+        return (*errors, Reason("scaled to zero", blocking=False))
+    if group.spec.replicas < group.spec.minimum:
+        told = f"{group.spec.replicas} of at least {group.spec.minimum} replicas are asked for"
+        return (*errors, Reason("scaled below its minimum", told, blocking=False))
+    return tuple(errors)
 
 
 def _signs(said: Sequence[Condition], signs: Sequence[_Sign]) -> list[Reason]:

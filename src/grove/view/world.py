@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
-from grove.api import labels
+from grove.api import labels, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
+from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Key, Manifest, Object
 from grove.plan.gang.standalone import is_standalone
 from grove.view.model import EventView, NodeView
@@ -35,6 +36,7 @@ class World:
     nodes: Sequence[Manifest] = ()
     #: Events of core/v1 about any of these.
     events: Sequence[Manifest] = ()
+    scaling_groups: Sequence[PodCliqueScalingGroup] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,10 @@ class Index:
 
     now: datetime
     gangs_of_set: Mapping[Key, Sequence[PodGang]]
+    #: By the base gang that they wait for.
+    scaled_gangs: Mapping[Key, Sequence[PodGang]]
+    groups_of_set: Mapping[Key, Sequence[PodCliqueScalingGroup]]
+    groups_of_base: Mapping[Key, Sequence[PodCliqueScalingGroup]]
     cliques_of_set: Mapping[Key, Sequence[PodClique]]
     cliques_of_gang: Mapping[Key, Sequence[PodClique]]
     pods_of_gang: Mapping[Key, Sequence[Pod]]
@@ -57,9 +63,13 @@ class Index:
     @classmethod
     def of(cls, world: World, now: datetime) -> "Index":
         pods = _members(world)
+        gangs = [gang for gang in world.gangs if not is_standalone(gang)]
         return cls(
             now,
-            _by_label([gang for gang in world.gangs if not is_standalone(gang)], labels.PART_OF),
+            _by_label(gangs, labels.PART_OF),
+            _by_label(gangs, labels.BASE_POD_GANG),
+            _by_label(world.scaling_groups, labels.PART_OF),
+            _by_base_gang(world.scaling_groups),
             _by_label(world.cliques, labels.PART_OF),
             _by_label(world.cliques, labels.POD_GANG),
             _by_label(pods, labels.POD_GANG),
@@ -78,6 +88,36 @@ def set_of(gang: PodGang) -> Key | None:
     """The set that a gang belongs to; a standalone gang may carry such a label by chance."""
     name = gang.labels.get(labels.PART_OF, "")
     return Key(gang.namespace, name) if name and not is_standalone(gang) else None
+
+
+def base_of(gang: PodGang) -> Key | None:
+    """The gang that must be placed before a scaled gang; None for any other gang."""
+    base = gang.labels.get(labels.BASE_POD_GANG, "")
+    return Key(gang.namespace, base) if base and not is_standalone(gang) else None
+
+
+def base_of_group(group: PodCliqueScalingGroup) -> Key | None:
+    """The base gang of the replica that a scaling group belongs to; None where it does not say which."""
+    replica = number_in(group, labels.SET_REPLICA_INDEX)
+    if replica is None:
+        return None
+    return Key(group.namespace, names.base_gang(group.labels.get(labels.PART_OF, ""), replica))
+
+
+def gang_of(clique: PodClique) -> Key:
+    """The gang that a clique belongs to."""
+    return Key(clique.namespace, clique.labels.get(labels.POD_GANG, ""))
+
+
+def group_of(item: Object) -> str:
+    """The name of the scaling group that a clique or a scaled gang belongs to; blank for any other."""
+    return item.labels.get(labels.SCALING_GROUP, "")
+
+
+def number_in(item: Object, label: str) -> int | None:
+    """The number that an object has as a label; None where it has none."""
+    value = item.labels.get(label, "")
+    return int(value) if value.isdecimal() else None
 
 
 def node_view(manifest: Manifest) -> NodeView:
@@ -104,6 +144,14 @@ def _by_label(items: Iterable[T], label: str) -> dict[Key, list[T]]:
     found: dict[Key, list[T]] = {}
     for item in items:
         found.setdefault(Key(item.namespace, item.labels.get(label, "")), []).append(item)
+    return found
+
+
+def _by_base_gang(groups: Iterable[PodCliqueScalingGroup]) -> dict[Key, list[PodCliqueScalingGroup]]:
+    found: dict[Key, list[PodCliqueScalingGroup]] = {}
+    for group in groups:
+        if (base := base_of_group(group)) is not None:
+            found.setdefault(base, []).append(group)
     return found
 
 

@@ -71,7 +71,7 @@ def _why_not(state: GangState, reading: Reading, problems: Problems) -> Reading:
         return Reading(Verdict.WAITING, conditions.STEPPED_BACK, f"{sentence}; {problems.stepped_back}.")
     if state.base is not None and not state.base.placed and reading.reason == conditions.SCHEDULING_GATED:
         sentence = progress(state.gang, state.pods).sentence
-        waits = f"gang {state.base.name}, the base of this one, must be placed first"
+        waits = f"its base gang {state.base.name} must be placed first"
         return Reading(Verdict.WAITING, conditions.WAITING_FOR_BASE, f"{sentence}; {waits}.")
     if reading.reason == conditions.WAITING_FOR_PODS and (said := troubles(state.cliques)):
         message = f"{reading.message.rstrip('.')}; {'; '.join(dict.fromkeys(said))}"
