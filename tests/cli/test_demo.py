@@ -24,10 +24,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_the_demonstration_shows_every_milestone_of_each_gang_and_ends_well(told: str) -> None:
     assert "\x1b" not in told
     others = ("on-koordinator-0", "on-volcano-0", "on-yunikorn-0")
-    for gang in ("disaggregated-0", "leader-workers-0", *others, "packed-0", "too-big-0"):
+    grouped = ("llm-0", "llm-0-prefill-0", "llm-1", "llm-1-prefill-0")
+    for gang in (*grouped, "leader-workers-0", *others, "packed-0", "too-big-0"):
         for milestone in MILESTONES:
             if milestone != "objects":
-                assert re.search(rf"^ *\d+\.\d\ds  {milestone} +{gang}", told, re.MULTILINE), (
+                assert re.search(rf"^ *\d+\.\d\ds  {milestone} +{gang}[ :]", told, re.MULTILINE), (
                     gang,
                     milestone,
                 )
@@ -39,6 +40,18 @@ def test_the_demonstration_shows_every_milestone_of_each_gang_and_ends_well(told
     why, joined = told.index("why not    too-big-0"), told.index("big-node joined")
     assert why < joined < told.index("running    too-big-0")
     assert "└─ PodGang too-big-0  replica 0  Running" in told
+
+
+def test_the_demonstration_shows_a_scaled_gang_that_waits_for_its_base(told: str) -> None:
+    said = "0 of 2 pods placed; its base gang llm-1 must be placed first."
+    waits, joined = told.index(f"why not    llm-1-prefill-0: {said}"), told.index("more-0 joined")
+    assert waits < joined
+    assert told.index("why not    llm-1: 0 of 5 pods placed; 0/9 nodes are available") < joined
+    for set_replica in ("llm-0", "llm-1"):
+        bound = told.index(f"bound      {set_replica}:")
+        released = told.index(f"released   {set_replica}-prefill-0:")
+        assert bound < released
+    assert "   └─ PodGang llm-1-prefill-0  replica 1 of llm-1-prefill  Running" in told
 
 
 def test_the_demonstration_prints_what_the_readme_shows(told: str) -> None:

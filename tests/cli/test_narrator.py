@@ -83,6 +83,25 @@ def test_nothing_is_told_twice() -> None:
     assert audience.narrator.why_not(GANG) == "no room"
 
 
+def test_a_scaled_gang_is_told_with_its_base_and_that_it_waits_for_it() -> None:
+    manifest = make.gang_manifest(
+        GANG.name, {CLIQUE: 2}, labels={labels.BASE_POD_GANG: "train", labels.SCHEDULER_BACKEND: "kai"}
+    )
+    waiting = {
+        "type": "Scheduled",
+        "status": "False",
+        "reason": "WaitingForBaseGang",
+        "message": "train first",
+    }
+    manifest["status"] = {"phase": "Pending", "conditions": [waiting]}
+    audience = Audience()
+    audience.narrator.gang(None, make.view(PodGang, manifest))
+    assert audience.heard() == [
+        f"gang: train-0 created for backend kai; needs {CLIQUE} 2; to be placed after its base gang train",
+        "why not: train-0: train first",
+    ]
+
+
 def test_a_gang_that_was_placed_after_all_no_longer_has_a_reason() -> None:
     audience = Audience()
     audience.narrator.gang(None, gang("Pending", unschedulable("no room")))

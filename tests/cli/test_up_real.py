@@ -239,6 +239,6 @@ def test_the_demonstration_ends_well_within_a_minute(tmp_path: Path) -> None:
         assert process.end() == 0, process.said
         assert not process.anything_left()
     assert "Kubernetes v1.36.4 at https://127.0.0.1:" in told
-    for gang in ("disaggregated-0", "leader-workers-0", "packed-0", "too-big-0"):
-        assert f"PodGang {gang}  Running" in told
+    for gang in ("llm-0", "leader-workers-0", "packed-0", "too-big-0"):
+        assert f"PodGang {gang}  replica 0  Running" in told
     assert told.index("why not    too-big-0") < told.index("big-node joined")

@@ -53,18 +53,20 @@ def scaling_group(
     set_replica: str = "0",
     replicas: int = 2,
     minimum: int = 1,
-    status: Manifest | None = None,
+    roles: Sequence[str] = ("x",),
 ) -> PodCliqueScalingGroup:
     marks = {**labels.owned_by(of), labels.SET_REPLICA_INDEX: set_replica}
-    spec: Manifest = {"replicas": replicas, "minAvailable": minimum, "cliqueNames": ["x"]}
-    manifest = make.object_manifest(kinds.SCALING_GROUPS, name, spec, labels=marks)
-    return make.view(PodCliqueScalingGroup, {**manifest, "status": status or {}})
+    spec: Manifest = {"replicas": replicas, "minAvailable": minimum, "cliqueNames": [*roles]}
+    return make.view(
+        PodCliqueScalingGroup, make.object_manifest(kinds.SCALING_GROUPS, name, spec, labels=marks)
+    )
 
 
 def clique(name: str, *, of: str, gang: str, group: str = "") -> PodClique:
     marks = {**labels.owned_by(of), labels.POD_GANG: gang}
     if group:
-        marks[labels.SCALING_GROUP] = group
+        number, _, _ = name.removeprefix(f"{group}-").partition("-")
+        marks |= {labels.SCALING_GROUP: group, labels.SCALING_GROUP_REPLICA_INDEX: number}
     spec: Manifest = {"replicas": 2, "podSpec": {}}
     return make.view(PodClique, make.object_manifest(kinds.CLIQUES, name, spec, labels=marks))
 
@@ -308,11 +310,22 @@ def test_a_set_counts_its_scaled_gangs_too() -> None:
     assert (further.replica, further.scaling_group, further.group_replica) == (0, "train-0-x", 2)
 
 
-def test_a_scaling_group_says_how_many_replicas_it_has_and_needs() -> None:
-    groups = [scaling_group("train-0-x", replicas=3, minimum=2, status={"availableReplicas": 1})]
-    (found,) = forest(World([cliqueset()], [OURS], scaling_groups=groups), now=NOW).cliquesets
-    (group,) = found.gangs[0].scaling_groups
-    assert (group.replicas, group.minimum, group.available, group.why) == (3, 2, 1, ())
+def test_the_available_replicas_of_a_scaling_group_are_counted_by_its_pods() -> None:
+    """Replica 0 has too few ready pods, 1 lacks a clique, 2 is available, 3 is too much."""
+    name = "train-0-x"
+    there = [f"{name}-0-x", f"{name}-0-y", f"{name}-1-x", f"{name}-2-x", f"{name}-2-y"]
+    there += [f"{name}-3-x", f"{name}-3-y"]
+    cliques = [clique(each, of="train", gang="train-0", group=name) for each in there]
+    pods = [
+        pod(f"{each}-{number}", gang="train-0", clique=each, node="n1", status=READY)
+        for each in there
+        for number in range(2)
+        if (each, number) != (f"{name}-0-y", 1)
+    ]
+    group = scaling_group(name, replicas=3, minimum=2, roles=("x", "y"))
+    world = World([cliqueset()], [OURS], cliques, pods, scaling_groups=[group])
+    ((found,),) = [each.gangs[0].scaling_groups for each in forest(world, now=NOW).cliquesets]
+    assert (found.replicas, found.minimum, found.available, found.why) == (3, 2, 1, ())
 
 
 def test_a_gang_without_a_set_is_no_replica() -> None:

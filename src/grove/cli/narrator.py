@@ -7,6 +7,7 @@ gang is told once, when all of its pods have reached it. Writes nothing but its 
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from grove.api import conditions, labels
 from grove.api.clique import PodClique
@@ -17,6 +18,9 @@ from grove.meta import Key, Object, Resource, UntypedObject, is_true
 from grove.view.reasons import reasons_of_cliqueset, waiting_for
 from grove.view.world import node_view
 from grove.words import counted
+
+#: Reasons for which a gang may wait for long; the others are steps on its way.
+_WORTH_TELLING: Final = (conditions.UNSCHEDULABLE, conditions.WAITING_FOR_BASE)
 
 
 @dataclass(slots=True)
@@ -99,7 +103,9 @@ class Narrator:
         if old is None:
             groups = ", ".join(f"{group.name} {group.min_replicas}" for group in new.spec.podgroups)
             backend = new.labels.get(labels.SCHEDULER_BACKEND, "")
-            self._once(seen, "gang", f"{new.name} created for backend {backend}; needs {groups}")
+            base = new.labels.get(labels.BASE_POD_GANG)
+            after = f"; to be placed after its base gang {base}" if base else ""
+            self._once(seen, "gang", f"{new.name} created for backend {backend}; needs {groups}{after}")
         if is_true(new.status.conditions, conditions.INITIALIZED):
             self._once(seen, "complete", f"{new.name}: every pod exists and is listed")
         self._verdict(seen, new)
@@ -160,7 +166,7 @@ class Narrator:
         waits = waiting_for(gang)
         if is_true(gang.status.conditions, conditions.SCHEDULED):
             seen.why = ""
-        elif waits is not None and waits.reason == conditions.UNSCHEDULABLE and waits.message != seen.why:
+        elif waits is not None and waits.reason in _WORTH_TELLING and waits.message != seen.why:
             seen.why = waits.message
             self._tell("why not", f"{gang.name}: {seen.why}")
 

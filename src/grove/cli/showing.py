@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from importlib import resources
@@ -58,7 +58,7 @@ async def show(minor: str, *, real: bool = False, force: bool = False) -> None:
 def _plane(minor: str, kubeconfig: Path, *, real: bool, force: bool) -> AbstractAsyncContextManager[Plane]:
     from grove.embedded.cluster import ClusterOptions
 
-    options = ClusterOptions(kubernetes=minor, nodes=6, gpus=8, zones=2, racks=3, force=force)
+    options = ClusterOptions(kubernetes=minor, nodes=8, gpus=8, zones=2, racks=3, force=force)
     if real:
         from grove.embedded.actors.schedulers.simulators import BESIDE_REAL
 
@@ -91,8 +91,8 @@ async def _show(plane: AbstractAsyncContextManager[Plane], minor: str, *, real: 
 
 
 async def _play(stage: "Stage", client: Client, *, topology: bool) -> None:
-    stage.head("Kubernetes' own scheduler: a gang of prefill and decode workers")
-    await stage.run(client, "disaggregated.yaml")
+    stage.head("Kubernetes' own scheduler: prefill and decode instances, each with a leader and a worker")
+    await stage.run(client, "prefill-decode.yaml", "llm-0", "llm-0-prefill-0")
     for name in stage.backends:
         if name != DefaultBackend.name:
             sample = sample_of(name)
@@ -105,7 +105,11 @@ async def _play(stage: "Stage", client: Client, *, topology: bool) -> None:
     else:
         await stage.refuse(client, "topology.yaml")
     stage.head("All or nothing: a gang whose tail fits nowhere")
-    await stage.wait_and_fit(client, "too-big.yaml", _big_node())
+    # Room for the head too: a scheduler places pod after pod, and may put the head there first.
+    await stage.wait_and_fit(client, "too-big.yaml", _node("big-node", gpus=24))
+    stage.head("Scaled gangs: another replica, whose scaled gang waits for its base gang")
+    more = [_node(f"more-{number}", gpus=8) for number in range(4)]
+    await stage.wait_for_base(client, Key(NAMESPACE, "llm"), more)
 
 
 class Stage:
@@ -191,12 +195,20 @@ class Stage:
             self.tell("apply", f"{document.kind} {written.metadata.name} ({file})")
         return Key(NAMESPACE, str(documents[-1].manifest["metadata"]["name"]))
 
-    async def run(self, client: Client, file: str, *, objects: bool = True) -> None:
-        """Apply an example and see every milestone of its gang; not every scheduler needs objects."""
+    async def run(self, client: Client, file: str, *gangs: str, objects: bool = True) -> None:
+        """Apply an example and see every milestone of its gangs, of which there is one unless named.
+
+        Not every scheduler needs objects.
+        """
         key = await self.apply(client, file)
-        gang = Key(key.namespace, f"{key.name}-0")
         awaited = [each for each in MILESTONES if objects or each != "objects"]
-        await self.until(f"gang {gang.name} runs", lambda: self.seen.all_told(gang, *awaited))
+        named = gangs or (f"{key.name}-0",)
+        await self.reach([Key(key.namespace, each) for each in named], awaited)
+
+    async def reach(self, gangs: Sequence[Key], milestones: Sequence[str] = MILESTONES) -> None:
+        """See these milestones of all these gangs."""
+        named = " and ".join(gang.name for gang in gangs)
+        await self.until(f"{named} run", lambda: all(self.seen.all_told(gang, *milestones) for gang in gangs))
 
     async def refuse(self, client: Client, file: str) -> None:
         """Apply an example that this cluster cannot honour, and see it refused with the reason."""
@@ -217,12 +229,28 @@ class Stage:
         key = await self.apply(client, file)
         gang = Key(key.namespace, f"{key.name}-0")
         await self.until(f"gang {gang.name} says why it waits", lambda: bool(self.seen.why_not(gang)))
+        self.nothing_placed(gang)
+        self.tell("waiting", f"{gang.name}: no pod of it is placed, and no GPU is held")
+        await client.create(NODES, node)
+        await self.reach([gang])
+
+    async def wait_for_base(self, client: Client, key: Key, nodes: Sequence[Manifest]) -> None:
+        """A second replica does not fit, and its scaled gang waits for it; with more nodes both run."""
+        await client.merge_patch(kinds.CLIQUESETS, key, {"spec": {"replicas": 2}}, subresource="scale")
+        self.tell("scale", f"PodCliqueSet {key.name} to 2 replicas")
+        gangs = [Key(key.namespace, f"{key.name}-1"), Key(key.namespace, f"{key.name}-1-prefill-0")]
+        await self.until("both say why they wait", lambda: all(map(self.seen.why_not, gangs)))
+        for gang in gangs:
+            self.nothing_placed(gang)
+        for node in nodes:
+            await client.create(NODES, node)
+        await self.reach(gangs)
+
+    def nothing_placed(self, gang: Key) -> None:
+        """Raise Failed when a pod of a gang that waits is on a node."""
         placed = [pod.name for pod in self.seen.gangs[gang].pods.values() if pod.bound]
         if placed:
             raise Failed(f"demo: {', '.join(placed)} must not be placed without the rest of {gang.name}")
-        self.tell("waiting", f"{gang.name}: no pod of it is placed, and no GPU is held")
-        await client.create(NODES, node)
-        await self.until(f"gang {gang.name} runs", lambda: self.seen.all_told(gang, *MILESTONES))
 
 
 def example(file: str) -> list[Document]:
@@ -235,12 +263,11 @@ def _listener(seen: Narrator, each: Resource) -> Callable[[UntypedObject | None,
     return lambda old, new: seen.object(each, old, new)
 
 
-def _big_node() -> Manifest:
-    """Room for the head too: a scheduler places pod after pod, and may put the head here first."""
-    capacity = {"cpu": "64", "memory": "512Gi", "pods": "110", GPU: "24"}
+def _node(name: str, *, gpus: int) -> Manifest:
+    capacity = {"cpu": "64", "memory": "512Gi", "pods": "110", GPU: str(gpus)}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": "big-node", "labels": {ZONE: "zone-0", RACK: "rack-0"}},
+        "metadata": {"name": name, "labels": {ZONE: "zone-0", RACK: "rack-0"}},
         "status": {"capacity": capacity, "allocatable": capacity},
     }

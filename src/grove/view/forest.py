@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TypedDict, TypeVar
 
-from grove.api import conditions, kinds, labels
+from grove.api import conditions, kinds, labels, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PENDING, PodGang
@@ -120,7 +120,7 @@ def _scaling_group(
         why=reasons_of_scaling_group(group),
         replicas=group.spec.replicas,
         minimum=group.spec.minimum,
-        available=group.status.available_replicas,
+        available=_available_replicas(group, index),
         cliques=tuple(_clique(clique, index) for clique in _natural(cliques)),
         conditions=group.status.conditions,
     )
@@ -133,10 +133,26 @@ def _clique(clique: PodClique, index: Index) -> CliqueView:
         why=reasons_of_clique(clique),
         replicas=clique.spec.replicas,
         minimum=clique.spec.minimum,
-        ready=sum(pod.ready and pod.active for pod in pods),
+        ready=_ready_pods(clique, index),
         pods=tuple(_pod(pod, index) for pod in _natural(pods)),
         conditions=clique.status.conditions,
     )
+
+
+def _available_replicas(group: PodCliqueScalingGroup, index: Index) -> int:
+    """How many replicas have enough ready pods in every clique; counted, as its status may be older."""
+    there = index.cliques_of_group.get(group.key, ())
+    ready = {each.name for each in there if _ready_pods(each, index) >= each.spec.needed}
+    numbers = {number_in(each, labels.SCALING_GROUP_REPLICA_INDEX) for each in there}
+    return sum(
+        all(names.group_clique(group.name, number, role) in ready for role in group.spec.clique_names)
+        for number in numbers
+        if number is not None and number < group.spec.replicas
+    )
+
+
+def _ready_pods(clique: PodClique, index: Index) -> int:
+    return sum(pod.ready and pod.active for pod in index.pods_of_clique.get(clique.key, ()))
 
 
 def _pod(pod: Pod, index: Index) -> PodView:

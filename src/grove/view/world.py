@@ -51,6 +51,8 @@ class Index:
     groups_of_base: Mapping[Key, Sequence[PodCliqueScalingGroup]]
     cliques_of_set: Mapping[Key, Sequence[PodClique]]
     cliques_of_gang: Mapping[Key, Sequence[PodClique]]
+    #: Of all its replicas.
+    cliques_of_group: Mapping[Key, Sequence[PodClique]]
     pods_of_gang: Mapping[Key, Sequence[Pod]]
     pods_of_clique: Mapping[Key, Sequence[Pod]]
     #: By the UID of the owner.
@@ -72,6 +74,7 @@ class Index:
             _by_base_gang(world.scaling_groups),
             _by_label(world.cliques, labels.PART_OF),
             _by_label(world.cliques, labels.POD_GANG),
+            _by_label(world.cliques, labels.SCALING_GROUP),
             _by_label(pods, labels.POD_GANG),
             _by_label(pods, labels.POD_CLIQUE),
             _by_owner(world.objects),
