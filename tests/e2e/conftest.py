@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ pytest.register_assert_rewrite("tests.e2e.audit", "tests.e2e.laws", "tests.e2e.r
 from tests.e2e.judges import JUDGES, MINORS, OTHERS, Judge  # noqa: E402 - after the line above
 from tests.e2e.plane import Act, RealWorld  # noqa: E402
 
+from grove.meta import Resource  # noqa: E402
 from grove.real import Locator, NotInstalled  # noqa: E402
 from grove.real.third_party import third_party  # noqa: E402
 from grove.real.versions import SCHEDULER  # noqa: E402
@@ -47,11 +48,18 @@ class Plane:
     def run(self, what: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(what)
 
-    def play(self, name: str, story: Callable[[Act], Awaitable[T]], *, operator: bool = True) -> T:
-        """A story in a namespace of its own, with an operator unless told otherwise."""
+    def play(
+        self,
+        name: str,
+        story: Callable[[Act], Awaitable[T]],
+        *,
+        operator: bool = True,
+        also: Sequence[Resource] = (),
+    ) -> T:
+        """A story in a namespace of its own, with an operator unless told otherwise; `also` is followed, too."""
 
         async def played() -> T:
-            async with self.world.act(name, operator=operator) as act:
+            async with self.world.act(name, operator=operator, also=also) as act:
                 return await story(act)
 
         return self.run(played())

@@ -17,6 +17,7 @@ from typing import Final
 
 import yaml
 from tests.e2e.audit import Audit
+from tests.e2e.containers import Processes
 from tests.e2e.judges import JUDGES, Judge
 from tests.e2e.ledger import Ledger
 from tests.e2e.scene import NAMESPACES, NODES, Scene
@@ -25,7 +26,6 @@ from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load
 from grove.api.crd import definitions
 from grove.assembly import Identity, Operator, assemble
-from grove.embedded.actors import waiting
 from grove.embedded.actors.kubelet import Kubelet
 from grove.embedded.actors.nodes import NodeKeeper, NodeOptions
 from grove.embedded.clock import SystemClock
@@ -41,6 +41,7 @@ from grove.real.versions import APISERVER, CONTROLLER_MANAGER
 
 CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
 ACCOUNTS: Final = resource("", "v1", "ServiceAccount")
+CONFIG_MAPS: Final = resource("", "v1", "ConfigMap")
 LEASES: Final = resource("coordination.k8s.io", "v1", "Lease")
 DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
 SYSTEM: Final = "grove-system"
@@ -118,20 +119,20 @@ class RealWorld:
         try:
             self.admin = self.client(self.control.kubeconfig())
             await self._prepare()
-            self._actors = RemoteClient(address_from(self.control.kubeconfig()), agent="nodes")
+            address = address_from(self.control.kubeconfig())
+            self._actors = RemoteClient(address, agent="nodes")
             clock = SystemClock()
+            # Init containers run too: the program that waits is a process with its pod's account.
+            self.processes = Processes(self._actors, address.server)
+            self.kubelet = Kubelet(self._actors, clock, wait=self.processes.wait)
             keeper = NodeKeeper(self._actors, clock, options=NodeOptions(heartbeat_seconds=0))
             self._tasks = [
-                asyncio.create_task(self._kubelet(clock).run(), name="kubelets"),
+                asyncio.create_task(self.kubelet.run(), name="kubelets"),
                 asyncio.create_task(keeper.run(), name="nodes"),
             ]
         except BaseException:
             await self.control.stop()
             raise
-
-    def _kubelet(self, clock: SystemClock) -> Kubelet:
-        """Plays init containers too, with the accounts of their pods."""
-        return Kubelet(self._actors, clock, accounts=waiting.issued_by(self._actors))
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -200,6 +201,8 @@ class RealWorld:
         )
         # Pods can be created once their service account is there.
         await wait_for(self.admin, ACCOUNTS, Key(namespace, "default"), lambda _: True)
+        # And volumes with tokens be filled once the cluster has published its authority.
+        await wait_for(self.admin, CONFIG_MAPS, Key(namespace, "kube-root-ca.crt"), lambda _: True)
         served = (await self.admin.discover()).served
         wanted = (*self.judge.resources, *also)
         followed = [each for each in wanted if each.plural in served.get(each.api_version, ())]

@@ -5,13 +5,13 @@ order, whether anybody waits or not.
 """
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import pytest
-from tests.scenarios.stories import STAGES, Stage, condition_of, everything_of
-from tests.scenarios.workloads import explicitly, in_order, wl1, wl2
+from tests.scenarios.startup import CASES, CLIQUES, NAME, STARTUP, Case, clique_of, slow, waits, without_order
+from tests.scenarios.stories import STAGES, condition_of, everything_of
+from tests.scenarios.workloads import in_order, wl2
 
 from grove.api import kinds, labels
 from grove.api.cliqueset import IN_ORDER
@@ -22,7 +22,6 @@ from grove.testing.world import World, WorldOptions, run_world
 
 STAGE: Final = STAGES["1.36"]
 SEEDS: Final = range(4)
-STARTUP: Final = "embedded.grove.io/startup"
 
 
 def jittered(seed: int, **options: int) -> WorldOptions:
@@ -30,51 +29,11 @@ def jittered(seed: int, **options: int) -> WorldOptions:
     return WorldOptions(nodes=options.get("nodes", 10), seed=seed, kubelet=kubelet)
 
 
-@dataclass(frozen=True)
-class Case:
-    """A workload, and which of its cliques must have which others before them."""
-
-    workload: Callable[[Stage], Manifest]
-    #: Parents by clique, both without the name of the replica.
-    after: dict[str, tuple[str, ...]]
-    #: How many ready pods of each role suffice.
-    minimum: dict[str, int]
-
-
-ALL = {"pc-a": 2, "pc-b": 1, "pc-c": 3}
-FEWEST = {"pc-a": 1, "pc-b": 1, "pc-c": 1}
-BOTH_B, BOTH_C = ("sg-x-0-pc-b", "sg-x-1-pc-b"), ("sg-x-0-pc-c", "sg-x-1-pc-c")
-
-CASES = {
-    "SO1": Case(
-        lambda stage: in_order(wl1(stage, "wl")),
-        {**dict.fromkeys(BOTH_B, ("pc-a",)), **dict.fromkeys(BOTH_C, BOTH_B)},
-        ALL,
-    ),
-    "SO2": Case(
-        lambda stage: in_order(wl2(stage, "wl")),
-        {"sg-x-0-pc-b": ("pc-a",), "sg-x-0-pc-c": ("sg-x-0-pc-b",), "sg-x-1-pc-c": ("sg-x-1-pc-b",)},
-        FEWEST,
-    ),
-    "SO3": Case(
-        lambda stage: explicitly(wl1(stage, "wl"), pc_c="pc-a", pc_b="pc-c"),
-        {**dict.fromkeys(BOTH_C, ("pc-a",)), **dict.fromkeys(BOTH_B, BOTH_C)},
-        ALL,
-    ),
-    "SO4": Case(
-        lambda stage: explicitly(wl2(stage, "wl"), pc_b="pc-a", pc_c="pc-b"),
-        {"sg-x-0-pc-b": ("pc-a",), "sg-x-0-pc-c": ("sg-x-0-pc-b",), "sg-x-1-pc-c": ("sg-x-1-pc-b",)},
-        FEWEST,
-    ),
-}
-
-
 def ready_times(pods: list[Manifest]) -> dict[str, list[str]]:
     """When the pods of each clique became ready, the earliest first."""
     found: dict[str, list[str]] = {}
     for pod in pods:
-        clique = pod["metadata"]["labels"][labels.POD_CLIQUE].removeprefix("wl-0-")
-        found.setdefault(clique, []).append(condition_of(pod, "Ready")["lastTransitionTime"])
+        found.setdefault(clique_of(pod), []).append(condition_of(pod, "Ready")["lastTransitionTime"])
     return {clique: sorted(times) for clique, times in found.items()}
 
 
@@ -84,7 +43,7 @@ def violations(case: Case, times: dict[str, list[str]]) -> list[str]:
         f"{child} at {times[child][0]} before {parent} at {times[parent]}"
         for child, parents in case.after.items()
         for parent in parents
-        if times[child][0] <= times[parent][case.minimum[parent[-4:]] - 1]
+        if times[child][0] <= times[parent][case.needed(parent) - 1]
     ]
 
 
@@ -105,10 +64,10 @@ def test_pods_become_ready_in_their_order(name: str, seed: int) -> None:
     async def story(world: World) -> None:
         await world.apply(case.workload(STAGE))
         times = ready_times(await all_ready(world, 10))
-        assert set(times) == {"pc-a", *BOTH_B, *BOTH_C}
+        assert set(times) == CLIQUES
         assert violations(case, times) == []
         await world.settle()
-        assert await world.phase("wl-0") == "Running"
+        assert await world.phase(f"{NAME}-0") == "Running"
 
     run_world(story, jittered(seed))
 
@@ -119,9 +78,7 @@ def test_without_an_order_the_same_pods_become_ready_as_it_happens(name: str) ->
     case, found = CASES[name], []
 
     async def story(world: World) -> None:
-        workload = case.workload(STAGE)
-        del workload["spec"]["template"]["cliqueStartupType"]
-        await world.apply(workload)
+        await world.apply(without_order(case.workload(STAGE)))
         found.append(violations(case, ready_times(await all_ready(world, 10))))
 
     for seed in SEEDS:
@@ -141,17 +98,9 @@ def test_order_holds_with_every_scheduler(stage: str) -> None:
     run_world(story, replace(options, nodes=12, kubelet=jittered(1).kubelet))
 
 
-def slow(workload: Manifest, role: str, seconds: int) -> Manifest:
-    """The workload, of which one role takes so long to start."""
-    for each in workload["spec"]["template"]["cliques"]:
-        if each["name"] == role:
-            each["annotations"] = {STARTUP: f"{seconds}s"}
-    return workload
-
-
 def test_a_scaled_gang_waits_for_nobody_outside_of_it() -> None:
     async def story(world: World) -> None:
-        await world.apply(slow(in_order(wl2(STAGE, "wl")), "pc-a", 300))
+        await world.apply(slow(in_order(wl2(STAGE, NAME)), "pc-a", 300))
         times = ready_times(await all_ready(world, 10))
         assert times["sg-x-1-pc-c"][-1] < times["pc-a"][0] < times["sg-x-0-pc-b"][0]
 
@@ -171,16 +120,10 @@ def pair(order: str = IN_ORDER, **fields: object) -> Manifest:
     )
 
 
-def waiting(pod: Manifest) -> list[str]:
-    """The arguments of the waiting container of a pod; empty where it has none."""
-    init = pod["spec"].get("initContainers") or ()
-    return [argument for each in init if each["name"] == "grove-initc" for argument in each["args"]]
-
-
 async def arguments(world: World) -> dict[str, list[list[str]]]:
     found: dict[str, list[list[str]]] = {}
     for pod in await world.pods():
-        found.setdefault(pod["metadata"]["labels"][labels.POD_CLIQUE], []).append(waiting(pod))
+        found.setdefault(pod["metadata"]["labels"][labels.POD_CLIQUE], []).append(waits(pod))
     return found
 
 
@@ -242,11 +185,11 @@ def test_what_is_waited_for_is_said_by_the_pod_itself() -> None:
             pods = {each["spec"]["hostname"]: each for each in await world.pods()}
             return pods.get("llm-0-work-0", {})
 
-        async def waits() -> bool:
+        async def begun() -> bool:
             states = ((await worker()).get("status") or {}).get("initContainerStatuses") or ()
             return any("running" in each["state"] for each in states)
 
-        await world.until(waits, "a worker waits")
+        await world.until(begun, "a worker waits")
         await asyncio.sleep(5)
         name = (await worker())["metadata"]["name"]
         log = await world.user.raw(
@@ -350,7 +293,7 @@ def test_a_pod_that_is_replaced_waits_as_its_predecessor_did() -> None:
         fresh = await all_ready(world, 4)
         (found,) = [each for each in fresh if each["spec"]["hostname"] == "llm-0-work-1"]
         assert found["metadata"]["uid"] != worker["metadata"]["uid"]
-        assert waiting(found) == ["--podcliques=llm-0-fe:2"]
+        assert waits(found) == ["--podcliques=llm-0-fe:2"]
 
     run_world(story)
 
@@ -378,7 +321,7 @@ def test_nobody_waits_for_a_role_that_is_scaled_to_zero() -> None:
         for each in await world.pods():
             await world.user.delete(kinds.PODS, Key("default", each["metadata"]["name"]))
         await asyncio.sleep(5)
-        assert [waiting(each) for each in await all_ready(world, 2)] == [[], []]
+        assert [waits(each) for each in await all_ready(world, 2)] == [[], []]
 
     run_world(story)
 

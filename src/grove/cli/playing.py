@@ -87,7 +87,7 @@ async def _running(
     clock, mirrors = SystemClock(), Mirrors(client)
     actors: list[tuple[str, Actor]] = [
         ("nodes", NodeKeeper(client, clock, mirrors=mirrors, options=options)),
-        ("kubelets", Kubelet(client, clock, mirrors=mirrors, accounts=accounts)),
+        ("kubelets", Kubelet(client, clock, mirrors=mirrors, wait=waiting.in_process(accounts))),
     ]
     around = Surroundings(
         lambda _: client, clock, mirrors, options.version.removeprefix("v").rpartition(".")[0]

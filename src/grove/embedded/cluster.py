@@ -28,7 +28,7 @@ from grove.embedded.actors.nodes import NodeKeeper, NodeOptions
 from grove.embedded.actors.podgroup_protection import PodGroupProtection
 from grove.embedded.actors.schedulers.simulator import Actor, Surroundings
 from grove.embedded.actors.schedulers.simulators import SIMULATORS
-from grove.embedded.actors.waiting import account_of
+from grove.embedded.actors.waiting import account_of, in_process
 from grove.embedded.clock import Clock, SystemClock, rfc3339
 from grove.embedded.errors import Manifest, gone
 from grove.embedded.faults import Faults
@@ -315,7 +315,7 @@ class EmbeddedCluster:
             self.clock,
             mirrors=mirrors,
             options=self.options.kubelet,
-            accounts=self._account,
+            wait=in_process(self._account),
         )
         self.app.log_lines = kubelet.log_lines
         return kubelet

@@ -6,6 +6,7 @@ Running and Ready. Annotations of a pod script its life:
 
     embedded.grove.io/startup: 3s       time until its containers run, once its init containers are through
                                         (the default is an option)
+    embedded.grove.io/startup-jitter: 5s    up to so much more, different for each pod (an option, too)
     embedded.grove.io/init.NAME: 5s     time that the init container NAME takes (0)
     embedded.grove.io/init-exit-code.NAME: "1"   with which code it ends (0)
     embedded.grove.io/init-fail-count.NAME: "2"  how often it does so before it succeeds (always)
@@ -56,7 +57,9 @@ from grove.wait_for.arguments import BadArgument
 class KubeletOptions:
     startup_seconds: float = 0.0
     startup_jitter: float = 0.0
-    """Up to so many seconds more, different for each pod but the same in each run with the same seed."""
+    """Up to so many seconds more, different for each pod but the same in each run with the same seed.
+
+    Pods are told apart by their hostnames, where they have one."""
     shutdown_seconds: float = 0.0
     seed: int = 0
 
@@ -91,13 +94,13 @@ class Kubelet:
         *,
         mirrors: Mirrors | None = None,
         options: KubeletOptions | None = None,
-        accounts: waiting.Accounts | None = None,
+        wait: waiting.Wait | None = None,
     ) -> None:
-        """`accounts` gives programs in containers their clients; without, they use the kubelet's own."""
+        """`wait` runs Grove's waiting program; without, it runs in this process as the kubelet."""
         self._client = client
         self._clock = clock
         self._options = options or KubeletOptions()
-        self._accounts = accounts or waiting.always(client)
+        self._waiting = wait or waiting.in_process(waiting.always(client))
         self._own_mirrors = None if mirrors else Mirrors(client)
         self._mirrors = mirrors or self._own_mirrors or Mirrors(client)
         self._lives: dict[Key, Life] = {}
@@ -204,7 +207,7 @@ class Kubelet:
                 said.append(sentence)
 
         try:
-            return await waiting.wait(pod, container, self._accounts, tell)
+            return await self._waiting(pod, container, tell)
         except BadArgument as problem:
             tell(str(problem))
             raise
@@ -320,11 +323,13 @@ class Kubelet:
     # What the pod's annotations say
 
     def _startup(self, pod: Manifest) -> float:
-        wanted = self._options.startup_seconds
-        if self._options.startup_jitter:
-            chance = random.Random(f"{self._options.seed}/{'/'.join(key_of(pod))}")
-            wanted += chance.uniform(0, self._options.startup_jitter)
-        return self._duration(pod, "startup", wanted)
+        scripted = seconds(annotations_of(pod).get(PREFIX + "startup") or "none")
+        wanted = self._options.startup_seconds if scripted is None else scripted
+        usual = self._options.startup_jitter if scripted is None else 0.0
+        jitter = self._duration(pod, "startup-jitter", usual)
+        # Not by name, which is another one in each run on a real control plane.
+        who = pod["spec"].get("hostname") or key_of(pod)[1]
+        return wanted + random.Random(f"{self._options.seed}/{who}").uniform(0, jitter)
 
     def _duration(self, pod: Manifest, name: str, default: float) -> float:
         found = seconds(annotations_of(pod).get(PREFIX + name) or "none")

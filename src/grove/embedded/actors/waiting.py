@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any, Protocol, cast
 
@@ -26,6 +26,10 @@ _FLAG = "--podcliques="
 
 #: Opens a client that is the service account of a pod.
 Accounts = Callable[[Manifest], AbstractAsyncContextManager[ActorClient]]
+
+#: Runs the program of a pod's container to its end and returns its last words; passes on what it says.
+#: Raises BadArgument for what ends it with 1.
+Wait = Callable[[Manifest, Manifest, Callable[[str], None]], Coroutine[object, object, str]]
 
 
 def always(client: ActorClient) -> Accounts:
@@ -54,8 +58,12 @@ def account_of(pod: Manifest) -> str:
     return str(pod["spec"].get("serviceAccountName") or "default")
 
 
-async def wait(pod: Manifest, container: Manifest, accounts: Accounts, tell: Callable[[str], None]) -> str:
-    """Run the program to its end; its last words. Raises BadArgument for what ends the real one with 1."""
+def in_process(accounts: Accounts) -> Wait:
+    """Runs it in this event loop, with the clients that `accounts` opens."""
+    return lambda pod, container, tell: _wait(pod, container, accounts, tell)
+
+
+async def _wait(pod: Manifest, container: Manifest, accounts: Accounts, tell: Callable[[str], None]) -> str:
     facts = _files(pod, container, POD_INFO)
     if "token" not in _files(pod, container, CREDENTIALS):
         raise BadArgument(f"there is no token in {CREDENTIALS}")
