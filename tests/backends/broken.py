@@ -284,6 +284,11 @@ class Tolerant(EditsPods):
         prepared["spec"]["tolerations"] = [{"operator": "Exists"}]
 
 
+class DropsClaims(EditsPods):
+    def edit(self, pod: Manifest, prepared: Manifest) -> None:
+        del prepared["spec"]["resourceClaims"]
+
+
 class Grudge(Broken):
     """Believes an old complaint more than the pods."""
 

@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from grove.backends.registry import BUILT_INS
+from grove.cli.documents import parse
+from grove.cli.given import given_in
 from grove.cli.rendering import cluster, judge_manifest, render_set
 from grove.errors import InvalidInput
 from grove.meta import Manifest
@@ -24,13 +26,10 @@ def minor_of(case: Path) -> str:
 
 def rendered(case: Path) -> list[Manifest]:
     """Every object that would exist, after what is said besides; or why the set is refused."""
-    documents = list(yaml.safe_load_all((case / "in.yaml").read_text()))
-    (cliqueset,) = [each for each in documents if each["kind"] == "PodCliqueSet"]
-    bindings = {
-        each["metadata"]["name"]: each for each in documents if each["kind"] == "ClusterTopologyBinding"
-    }
+    documents = parse((case / "in.yaml").read_text(), "in.yaml")
+    (cliqueset,) = [each.manifest for each in documents if each.kind == "PodCliqueSet"]
     try:
-        judged = judge_manifest(cliqueset, bindings, cluster(minor_of(case)))
+        judged = judge_manifest(cliqueset, given_in(documents), cluster(minor_of(case)))
         result = render_set(judged)
     except InvalidInput as refused:
         return [{"refused": [str(each) for each in refused.errors]}]

@@ -4,20 +4,17 @@ Nothing acts on an autoscaler in the embedded cluster; the tests do what Kuberne
 scale subresource of what it names. With the real one: `tests/e2e/test_autoscaling.py`.
 """
 
-import functools
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.scenarios.crashing import REACHED, Story
 from tests.scenarios.stories import pass_time, set_condition, until_reason, until_running
-from tests.scenarios.test_crash import restart_when_dead
 from tests.scenarios.test_silence import told
 
 from grove.api import kinds, labels
-from grove.embedded.faults import Fault
 from grove.meta import Key, Manifest
 from grove.testing import make
-from grove.testing.portrait import Guard, portrait
-from grove.testing.world import OPERATOR, World, run_world
+from grove.testing.world import World, run_world
 
 QUEUE: Manifest = {
     "type": "Pods",
@@ -433,56 +430,31 @@ def test_a_set_whose_autoscaler_could_not_be_created_is_refused_before_anything_
 MOST_WRITES = 40
 
 
-async def life(world: World, death: Fault | None = None) -> None:
+async def life(world: World, settle: Callable[[], Awaitable[None]]) -> None:
     """Created, scaled up by its autoscaler, edited, scaled down, no longer autoscaled."""
-
-    async def on() -> None:
-        await (world.settle() if death is None else restart_when_dead(world, death))
-
     await world.apply(train(scaled()))
-    await on()
+    await settle()
     await play(world, 4)
-    await on()
+    await settle()
     await world.apply(train(scaled(maxReplicas=8), pods=3, image="app:2"))
-    await on()
+    await settle()
     await play(world, 3)
-    await on()
+    await settle()
     await world.apply(train(pods=3, image="app:2"))
-    await on()
+    await settle()
 
 
-@functools.cache
-def undisturbed() -> tuple[Manifest, int]:
-    seen: list[tuple[Manifest, int]] = []
-
-    async def run(world: World) -> None:
-        await life(world)
-        seen.append((await portrait(world), world.writes()))
-
-    run_world(run)
-    return seen[0]
+STORY = Story(life)
 
 
 def test_the_story_is_short_enough_that_every_write_of_it_is_crashed() -> None:
-    end, writes = undisturbed()
+    end, writes = STORY.undisturbed
     assert 15 < writes <= MOST_WRITES
     assert [pod["phase"] for pod in end["pods"]] == ["Running"] * 4
     assert end[str(kinds.AUTOSCALERS)] == []
 
 
-@pytest.mark.parametrize("reached", [False, True], ids=["before it took effect", "after it took effect"])
+@REACHED
 @pytest.mark.parametrize("number", range(1, MOST_WRITES + 1))
 def test_dying_at_a_write_loses_no_replicas(number: int, reached: bool) -> None:
-    want, _ = undisturbed()
-
-    async def run(world: World) -> None:
-        guard = Guard(world.cluster)
-        death = world.cluster.faults.add(
-            Fault("lose", verb="write", user=OPERATOR.name, skip=number - 1, times=1, after=reached)
-        )
-        await world.start_operator(dies_with_a_request=True)
-        await life(world, death)
-        assert await portrait(world) == want
-        assert guard.broken == []
-
-    run_world(run, operator=False)
+    STORY.dies_at(number, reached=reached)

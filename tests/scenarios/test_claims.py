@@ -1,19 +1,17 @@
 """Devices that pods share: claims come before their pods, outlive them, and are never anybody else's."""
 
-import functools
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 import pytest
+from tests.scenarios.crashing import REACHED, Story
 from tests.scenarios.stories import EVENTS, NAMESPACES, device, pass_time, sharing_devices
-from tests.scenarios.test_crash import restart_when_dead
 
 from grove.api import kinds
-from grove.embedded.faults import Fault
 from grove.errors import Invalid
 from grove.meta import Key, Manifest
 from grove.testing import make
-from grove.testing.portrait import Guard, portrait
+from grove.testing.portrait import Guard
 from grove.testing.world import OPERATOR, World, run_world
 
 
@@ -352,28 +350,19 @@ def small() -> Manifest:
     return sharing_devices(make.cliqueset_manifest("train", {"worker": 2}, replicas=2))
 
 
-async def shrink(world: World) -> None:
+async def life(world: World, settle: Callable[[], Awaitable[None]]) -> None:
+    await world.apply(small())
+    await settle()
     await world.scale("train-0-worker", 1, kinds.CLIQUES)
     await world.scale("train", 1)
+    await settle()
 
 
-@functools.cache
-def undisturbed() -> tuple[Manifest, int]:
-    seen: list[tuple[Manifest, int]] = []
-
-    async def story(world: World) -> None:
-        await world.apply(small())
-        await world.settle()
-        await shrink(world)
-        await world.settle()
-        seen.append((await portrait(world), world.writes()))
-
-    run_world(story)
-    return seen[0]
+STORY: Final = Story(life)
 
 
 def test_the_story_is_short_enough_that_every_write_of_it_is_crashed() -> None:
-    end, writes = undisturbed()
+    end, writes = STORY.undisturbed
     assert 30 < writes <= MOST_WRITES
     assert [claim["metadata"]["name"] for claim in end[str(kinds.RESOURCE_CLAIMS)]] == [
         "train-0-u",
@@ -383,22 +372,7 @@ def test_the_story_is_short_enough_that_every_write_of_it_is_crashed() -> None:
     ]
 
 
-@pytest.mark.parametrize("reached", [False, True], ids=["before it took effect", "after it took effect"])
+@REACHED
 @pytest.mark.parametrize("number", range(1, MOST_WRITES + 1))
 def test_dying_at_a_write_changes_nothing_in_the_end(number: int, reached: bool) -> None:
-    want, _ = undisturbed()
-
-    async def story(world: World) -> None:
-        guard = Guard(world.cluster)
-        death = world.cluster.faults.add(
-            Fault("lose", verb="write", user=OPERATOR.name, skip=number - 1, times=1, after=reached)
-        )
-        await world.start_operator(dies_with_a_request=True)
-        await world.apply(small())
-        await restart_when_dead(world, death)
-        await shrink(world)
-        await restart_when_dead(world, death)
-        assert await portrait(world) == want
-        assert guard.broken == []
-
-    run_world(story, operator=False)
+    STORY.dies_at(number, reached=reached)

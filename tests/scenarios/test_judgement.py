@@ -6,6 +6,8 @@ from tests.scenarios.stories import refusal
 
 from grove.api import kinds, labels
 from grove.api.config import load
+from grove.cli.documents import Document
+from grove.cli.given import given_in
 from grove.cli.rendering import cluster, judge_manifest
 from grove.errors import BadRequest, Invalid, InvalidInput
 from grove.meta import Manifest
@@ -17,6 +19,7 @@ LEVELS = [
     {"domain": "rack", "key": "topology.kubernetes.io/rack"},
 ]
 BINDING = make.object_manifest(kinds.TOPOLOGY_BINDINGS, "cluster", {"levels": LEVELS})
+GIVEN = given_in([Document("binding", BINDING)])
 #: What a preview assumes: every backend, and everything that a configuration can turn on.
 EVERYTHING = WorldOptions(
     schedulers=("kai", "volcano", "koordinator", "yunikorn"),
@@ -88,7 +91,7 @@ SETS = {
 def rendered(manifest: Manifest) -> tuple[bool, str, str]:
     """Whether a preview accepts the set, with whom, and why not."""
     try:
-        judged = judge_manifest(manifest, {"cluster": BINDING}, cluster("1.36"))
+        judged = judge_manifest(manifest, GIVEN, cluster("1.36"))
     except InvalidInput as refused:
         return False, "", str(refused)
     return True, judged.backend.name, ""

@@ -6,15 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
-from _pytest.mark import ParameterSet
+from tests.scenarios.nvlink import DEFINITION
 from tests.scenarios.stories import STAGES, Stage, revision_of, until_running
 
-from grove.api import labels
+from grove.api import kinds, labels
+from grove.api.config import API_VERSION, DEFAULT_PROFILE, KIND, load
 from grove.backends.registry import BUILT_INS
+from grove.backends.sample import sample_of
+from grove.cli.documents import Document, parse
+from grove.cli.given import given_in
 from grove.cli.rendering import cluster, judge_manifest, render_set
 from grove.meta import Manifest, Resource, resource
-from grove.testing.world import World, run_world
+from grove.testing.world import CRDS, World, WorldOptions, run_world
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted(folder.parent for folder in GOLDEN.glob("*/in.yaml") if "refused" not in folder.parent.name)
@@ -26,17 +29,38 @@ def stage_of(case: Path) -> Stage:
     return STAGES[_WHERE.get(offer, offer)]
 
 
-def documents_of(case: Path) -> list[Manifest]:
-    return list(yaml.safe_load_all((case / "in.yaml").read_text()))
+def documents_of(case: Path) -> list[Document]:
+    return parse((case / "in.yaml").read_text(), "in.yaml")
+
+
+def applied(case: Path) -> list[Manifest]:
+    """What of a case is applied: its objects, without the operator's configuration."""
+    return [each.manifest for each in documents_of(case) if each.kind != KIND]
+
+
+def options_of(case: Path) -> WorldOptions:
+    """The world of a case: its operator is configured as the preview assumes, or as the case says."""
+    stage, given = stage_of(case), given_in(documents_of(case))
+    profiles: list[Manifest] = [{"name": DEFAULT_PROFILE}]
+    if stage.backend != "default":
+        profiles.append({"name": stage.backend, "config": dict(sample_of(stage.backend).preview_config)})
+    assumed = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "topologyAwareScheduling": {"enabled": True},
+        "network": {"autoMNNVLEnabled": True},
+        "scheduler": {"profiles": profiles},
+    }
+    # Room for scaled gangs too.
+    return replace(stage.options, configuration=given.configuration or load(json.dumps(assumed)), nodes=16)
 
 
 def rendered(case: Path) -> list[Manifest]:
     documents = documents_of(case)
-    (cliqueset,) = [each for each in documents if each["kind"] == "PodCliqueSet"]
-    bindings = {each["metadata"]["name"]: each for each in documents if each["kind"] != "PodCliqueSet"}
+    (cliqueset,) = [each.manifest for each in documents if each.kind == "PodCliqueSet"]
     offer = case.name.partition("-")[0]
     on = cluster("1.36" if offer in BUILT_INS else offer)
-    return list(render_set(judge_manifest(cliqueset, bindings, on)).objects)
+    return list(render_set(judge_manifest(cliqueset, given_in(documents), on)).objects)
 
 
 def named(objects: Iterable[Manifest]) -> dict[tuple[str, str], Manifest]:
@@ -98,20 +122,7 @@ def resource_of(obj: Manifest) -> Resource:
     return resource(group, version, str(obj["kind"]), plural, namespaced=obj["kind"] != "Topology")
 
 
-#: Known to differ: with Koordinator the operator gives a pod above the minimum of a scaled gang one preferred
-#: affinity more than a preview shows.
-DIFFERING = ("koordinator-scaling-group-prefers-a-rack",)
-
-
-def marked(case: Path) -> ParameterSet:
-    """A case, expected to fail for as long as it is known to differ."""
-    if case.name not in DIFFERING:
-        return pytest.param(case, id=case.name)
-    why = "the preview lacks an affinity that the operator writes"
-    return pytest.param(case, id=case.name, marks=pytest.mark.xfail(reason=why, strict=True))
-
-
-@pytest.mark.parametrize("case", [marked(case) for case in CASES])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_operator_makes_what_was_rendered(case: Path) -> None:
     want = named(rendered(case))
     gates = {name: each["spec"].pop("schedulingGates") for name, each in want.items() if name[0] == "Pod"}
@@ -134,7 +145,10 @@ def test_the_operator_makes_what_was_rendered(case: Path) -> None:
         needed = {"kai": [queue], "koordinator": [quota], "volcano": [volcanos]}.get(
             stage_of(case).backend, []
         )
-        await world.apply(urgent, *needed, *documents_of(case))
+        if any(kind == kinds.COMPUTE_DOMAINS.kind for kind, _ in want):
+            await world.user.create(CRDS, DEFINITION)
+        await world.start_operator()
+        await world.apply(urgent, *needed, *applied(case))
         await until_running(world, *(name for kind, name in want if kind == "PodGang"))
         await world.settle()
         served = {resource_of(obj) for obj in want.values()}
@@ -143,6 +157,5 @@ def test_the_operator_makes_what_was_rendered(case: Path) -> None:
         for name, obj in want.items():
             assert lacking(comparable(obj), have[name], "/".join(name)) == []
 
-    # Room for scaled gangs too.
-    run_world(story, replace(stage_of(case).options, nodes=16))
+    run_world(story, options_of(case), operator=False)
     assert all(len(each) == 1 for each in gates.values())

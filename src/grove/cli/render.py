@@ -18,6 +18,7 @@ from grove.words import counted
 
 if TYPE_CHECKING:
     from grove.cli.documents import Document
+    from grove.cli.given import Given
     from grove.cli.rendering import Judged, Rendering
     from grove.meta import Manifest
 
@@ -50,27 +51,38 @@ def render(
 
     Prints every object that would exist: services, gangs, the scheduler's objects, cliques and gated pods.
 
-    The files may also hold the ClusterTopologyBinding that the sets refer to; other kinds are ignored. What a
-    scheduler cannot express is told on standard error and, in YAML, as comments. UIDs, and the parts of names
-    that are made of them, are placeholders.
+    The files may also hold what the sets depend on: ClusterTopologyBindings, ResourceClaimTemplates and the
+    OperatorConfiguration, without which every backend is enabled. Other kinds are ignored. What a scheduler
+    cannot express, and what is not shown because an object is not given, is told on standard error and, in
+    YAML, as comments. UIDs, and the parts of names that are made of them, are placeholders.
     """
     from grove.cli.documents import read
-    from grove.cli.rendering import registry
-    from grove.extensions import installed
+    from grove.cli.given import given_in
 
-    if backend and backend != ALL and registry().find(backend) is None:
-        known = ", ".join(each.name for each in registry().enabled)
-        if broken := [each.problem for each in installed() if each.problem and each.name == backend]:
-            raise Failed(broken[0])
-        raise typer.BadParameter(
-            f"{backend!r} is not a scheduler backend; known backends: {known}, and {ALL}"
-        )
-    sections = _sections(read(file), backend, kubernetes.value)
+    _check_backend(backend)
+    documents = read(file)
+    given = given_in(documents)
+    if backend not in ("", ALL) and given.registry().find(backend) is None:
+        raise Failed(f"{backend!r} is not enabled in the given OperatorConfiguration")
+    sections = _sections(documents, given, backend, kubernetes.value)
     for section in sections:
         for line in section.notes:
             say(line)
     text = _as_yaml(sections, kubernetes.value) if output is Format.YAML else _as_json(sections)
     emit(text)
+
+
+def _check_backend(backend: str) -> None:
+    from grove.cli.given import Given
+    from grove.extensions import installed
+
+    known = Given().registry()
+    if backend in ("", ALL) or known.find(backend) is not None:
+        return
+    if broken := [each.problem for each in installed() if each.problem and each.name == backend]:
+        raise Failed(broken[0])
+    names = ", ".join(each.name for each in known.enabled)
+    raise typer.BadParameter(f"{backend!r} is not a scheduler backend; known backends: {names}, and {ALL}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +94,12 @@ class Section:
     objects: "tuple[Manifest, ...]" = ()
 
 
-def _sections(documents: "Sequence[Document]", backend: str, minor: str) -> list[Section]:
+def _sections(documents: "Sequence[Document]", given: "Given", backend: str, minor: str) -> list[Section]:
     """Everything to print; raises Refused with every mistake in every set before anything is printed."""
+    from grove.cli.given import is_ours
     from grove.errors import InvalidInput
 
-    bindings = _bindings(documents)
-    sets = [each for each in documents if _is(each, "PodCliqueSet")]
+    sets = [each for each in documents if is_ours(each, "PodCliqueSet")]
     if not sets:
         others = counted(len(documents), "object")
         raise Failed(f"nothing to render: found {others}, none of them a PodCliqueSet of grove.io/v1alpha1")
@@ -95,7 +107,7 @@ def _sections(documents: "Sequence[Document]", backend: str, minor: str) -> list
     refusals: list[str] = []
     for document in sets:
         try:
-            sections += _sections_of(document, bindings, backend, minor)
+            sections += _sections_of(document, given, backend, minor)
         except InvalidInput as error:
             refusals += [f"{document.place}: {each}" for each in error.errors]
     if refusals:
@@ -103,18 +115,16 @@ def _sections(documents: "Sequence[Document]", backend: str, minor: str) -> list
     return sections
 
 
-def _sections_of(
-    document: "Document", bindings: "dict[str, Manifest]", backend: str, minor: str
-) -> list[Section]:
+def _sections_of(document: "Document", given: "Given", backend: str, minor: str) -> list[Section]:
     from grove.cli import rendering
 
     if backend == ALL:
-        return _compared(document, bindings, minor)
-    judged = rendering.judge_manifest(document.manifest, bindings, rendering.cluster(minor), backend)
+        return _compared(document, given, minor)
+    judged = rendering.judge_manifest(document.manifest, given, rendering.cluster(minor), backend)
     return [_section(document, judged, rendering.render_set(judged))]
 
 
-def _compared(document: "Document", bindings: "dict[str, Manifest]", minor: str) -> list[Section]:
+def _compared(document: "Document", given: "Given", minor: str) -> list[Section]:
     """One section for each backend; one that refuses the set says why, unless all of them do."""
     from grove.api import labels
     from grove.cli import rendering
@@ -122,11 +132,9 @@ def _compared(document: "Document", bindings: "dict[str, Manifest]", minor: str)
 
     sections: list[Section] = []
     refusals: list[InvalidInput] = []
-    for each in rendering.registry().enabled:
+    for each in given.registry().enabled:
         try:
-            judged = rendering.judge_manifest(
-                document.manifest, bindings, rendering.cluster(minor), each.name
-            )
+            judged = rendering.judge_manifest(document.manifest, given, rendering.cluster(minor), each.name)
             rendered = rendering.render_set(judged)
         except InvalidInput as error:
             refusals.append(error)
@@ -152,34 +160,6 @@ def _title(manifest: "Manifest", backend: str) -> str:
     metadata = manifest["metadata"]
     key = f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
     return f"PodCliqueSet {key} with scheduler backend {backend}"
-
-
-def _bindings(documents: "Sequence[Document]") -> "dict[str, Manifest]":
-    from grove.cli.rendering import topology_of
-    from grove.errors import InvalidInput
-
-    found: dict[str, Manifest] = {}
-    refusals: list[str] = []
-    for document in documents:
-        if _is(document, "ClusterTopologyBinding"):
-            try:
-                found[topology_of(document.manifest).name] = document.manifest
-            except InvalidInput as error:
-                refusals += [f"{document.place}: {each}" for each in error.errors]
-    if refusals:
-        raise Refused(refusals)
-    return found
-
-
-def _is(document: "Document", kind: str) -> bool:
-    """Whether the document is one of our kinds; another version of it would be silently ignored otherwise."""
-    from grove.api import kinds
-
-    if document.kind != kind or not document.api_version.startswith(f"{kinds.GROUP}/"):
-        return False
-    if document.api_version != f"{kinds.GROUP}/{kinds.VERSION}":
-        raise Refused([f"{document.place}: apiVersion: must be {kinds.GROUP}/{kinds.VERSION}"])
-    return True
 
 
 def _annotated(manifest: "Manifest", key: str, value: str) -> "Manifest":

@@ -6,7 +6,6 @@ schedulers' objects) are therefore stable from one rendering to the next, but ar
 """
 
 import copy
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
@@ -14,7 +13,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from grove import __version__
-from grove.admission import Here, Judgement, judge, understand, validate_topology_binding
+from grove.admission import Here, Judgement, judge, understand
 from grove.admission.templates import trial_of
 from grove.api import kinds, labels
 from grove.api.clique import PodClique
@@ -27,10 +26,10 @@ from grove.api.pod import Pod
 from grove.api.revision import next_revision
 from grove.api.topology import ClusterTopologyBinding
 from grove.backends.base import Backend, Cluster, Context, Fidelity, TopologyAware, Treatment
-from grove.backends.registry import BUILT_INS, Registry, Selection
+from grove.backends.registry import BUILT_INS, Selection
 from grove.backends.sample import merged, sample_of, serving
+from grove.cli.given import Given, third_parties, with_uid
 from grove.errors import FieldError, InvalidInput, Unsupported, Waiting
-from grove.extensions import installed
 from grove.meta import Manifest, Object, Resource
 from grove.plan.children import KINDS, CliqueSetState, Settled, plan_children
 from grove.plan.edits import decided_minima
@@ -51,22 +50,40 @@ class Preview:
     """A cluster that is not there: what the operator would know of it, for the judgement to ask."""
 
     on: Cluster
-    #: The topology that the set names, if it stands in the files.
+    given: Given
+    #: The topology that the set names, if it is given.
     topology: ClusterTopologyBinding | None = None
     #: The backend to use whatever the set says; blank for the set's own choice.
     backend: str = ""
 
     def select(self, cliqueset: PodCliqueSet, /) -> Selection:
-        named = registry().find(self.backend) if self.backend else None
-        return Selection(named) if named is not None else registry().select(cliqueset)
+        registry = self.given.registry()
+        named = registry.find(self.backend) if self.backend else None
+        return Selection(named) if named is not None else registry.select(cliqueset)
 
     def context(self, backend: Backend, cliqueset: PodCliqueSet, /) -> Context:
         # As things are when they have settled: some schedulers' objects say less while gates are closed.
-        if backend.name not in BUILT_INS:
-            return Context(self.on, {}, cliqueset, released=True)
-        sample = sample_of(backend.name)
-        seen = sample.observed(self.topology) if self.topology is not None else {}
-        return Context(self.on, sample.preview_config, cliqueset, seen, released=True)
+        sample = sample_of(backend.name) if backend.name in BUILT_INS else None
+        seen = sample.observed(self.topology) if sample is not None and self.topology is not None else {}
+        return Context(self.on, self.given.config_of(backend), cliqueset, seen, released=True)
+
+    def here(self) -> Here:
+        """What decides about a set in this cluster."""
+        configuration = self.given.configuration
+        if configuration is None:
+            return Here(self, self.topology)
+        return Here(
+            self,
+            self.topology,
+            configuration.topology_aware_scheduling.enabled,
+            configuration.limits.pods_per_set,
+            nvlink_domains=configuration.network.auto_mnnvl_enabled,
+        )
+
+    def wait_image(self) -> str:
+        """The image of the init container that waits."""
+        configuration = self.given.configuration
+        return image_with_tag(configuration.startup_order.image if configuration else "", __version__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,38 +124,25 @@ def cluster(minor: str) -> Cluster:
     return merged(built_in, serving(*others))
 
 
-def registry() -> Registry:
-    """Every backend that ships with Grove or is installed beside it, enabled."""
-    others = third_parties()
-    names = [*BUILT_INS, *(each.name for each in others)]
-    return Registry.of(names, "default", third_parties=others)
-
-
-def third_parties() -> list[Backend]:
-    """The backends of other packages that can be used."""
-    return [each.backend for each in installed() if each.backend is not None]
-
-
-def judge_manifest(
-    manifest: Manifest, bindings: Mapping[str, Manifest], on: Cluster, backend: str = ""
-) -> Judged:
+def judge_manifest(manifest: Manifest, given: Given, on: Cluster, backend: str = "") -> Judged:
     """The set as the operator would carry it out; raises InvalidInput with everything wrong with it."""
     decode(manifest, PodCliqueSet, strict=True)
-    named = _named({**manifest, "metadata": {"namespace": "default", **(manifest.get("metadata") or {})}})
+    named = with_uid({**manifest, "metadata": {"namespace": "default", **(manifest.get("metadata") or {})}})
     cliqueset = _view(named, PodCliqueSet)
-    binding = bindings.get(topology_name(cliqueset))
-    preview = Preview(on, topology_of(binding) if binding is not None else None, backend)
-    judgement = judge(understand(cliqueset, new=True), Here(preview, preview.topology))
+    preview = Preview(on, given, given.bindings.get(topology_name(cliqueset)), backend)
+    here = preview.here()
+    judgement = judge(understand(cliqueset, new=True), here)
+    preview = preview if here.topology_aware else replace(preview, topology=None)
     if judgement.refused or judgement.backend is None:
         raise InvalidInput(judgement.refused)
     if errors := [*_schema_errors(manifest), *_template_errors(judgement, preview)]:
         raise InvalidInput(errors)
-    return Judged(judgement.cliqueset, judgement.backend, preview, tuple(_remarks(judgement)))
+    return Judged(judgement.cliqueset, judgement.backend, preview, tuple(_remarks(judgement, given)))
 
 
-def _remarks(judgement: Judgement) -> list[str]:
+def _remarks(judgement: Judgement, given: Given) -> list[str]:
     """What is to be said of a set that is accepted; a constraint without its topology has no effect."""
-    said = [str(notice) for notice in judgement.notices]
+    said = [*(str(notice) for notice in judgement.notices), *given.notices(judgement.cliqueset)]
     if judgement.levels is not None and judgement.levels.status != "False":
         said.append(judgement.levels.message)
     return said
@@ -173,15 +177,6 @@ def _template_errors(judgement: Judgement, preview: Preview) -> list[FieldError]
     return found
 
 
-def topology_of(manifest: Manifest) -> ClusterTopologyBinding:
-    """A topology binding as the operator would understand it; raises InvalidInput."""
-    decode(manifest, ClusterTopologyBinding, strict=True)
-    binding = _view(_named(manifest), ClusterTopologyBinding)
-    if errors := validate_topology_binding(binding):
-        raise InvalidInput(errors)
-    return binding
-
-
 def _state(judged: Judged, references: Mapping[str, str]) -> CliqueSetState:
     """What the operator would know of the set before any of its children exists."""
     cliqueset, template = judged.cliqueset, judged.cliqueset.template
@@ -193,6 +188,7 @@ def _state(judged: Judged, references: Mapping[str, str]) -> CliqueSetState:
         references=references,
         decided=decided_minima(cliqueset, {}),
         templates=generation_hash(template.cliques, priority_class=template.priority_class_name),
+        claim_templates=judged.preview.given.claim_templates,
     )
 
 
@@ -210,8 +206,8 @@ def render_set(judged: Judged) -> Rendering:
     objects: list[Manifest] = []
     losses: list[Lost] = []
     if topology is not None and not referenced and isinstance(backend, TopologyAware):
-        objects.append(_named(backend.desired_topology(topology)))
-    pods = _pods(children, gangs, backend, context)
+        objects.append(with_uid(backend.desired_topology(topology)))
+    pods = _pods(children, gangs, judged, context)
     for child in children:
         if child["kind"] == kinds.GANGS.kind:
             gang = gangs[child["metadata"]["name"]]
@@ -231,7 +227,7 @@ def _children(seen: CliqueSetState) -> list[Manifest]:
     found: list[Manifest] = []
     while True:
         creations = plan_children(seen, Settled()).creations()
-        new = [_named(change.manifest) for change in creations if change is not None]
+        new = [with_uid(change.manifest) for change in creations if change is not None]
         if not new:
             return found
         found += new
@@ -249,7 +245,7 @@ def _by_resource(manifests: Sequence[Manifest]) -> dict[Resource, dict[str, Obje
 
 
 def _pods(
-    children: Sequence[Manifest], gangs: Mapping[str, PodGang], backend: Backend, context: Context
+    children: Sequence[Manifest], gangs: Mapping[str, PodGang], judged: Judged, context: Context
 ) -> dict[str, list[Manifest]]:
     """The pods of every clique as they are created, by gang."""
     found: dict[str, list[Manifest]] = {}
@@ -258,14 +254,13 @@ def _pods(
             continue
         clique = _view(child, PodClique)
         gang = gangs[clique.labels[labels.POD_GANG]]
-        revision, wait = next_revision(gang), wait_of(clique, gang, image_with_tag("", __version__))
+        revision, wait = next_revision(gang), wait_of(clique, gang, judged.preview.wait_image())
         planned = plan_pods(clique, (), gang=gang, revision=revision).create
-        assert context.cliqueset is not None
-        claims = claims_of(context.cliqueset, clique, [new.index for new in planned])
+        claims = claims_of(judged.cliqueset, clique, [new.index for new in planned])
         for new in planned:
             made = desired_pod(clique, new, revision, wait, claims=claims[new.index])
-            pod = backend.prepare_pod(made, gang, context)
-            found.setdefault(gang.name, []).append(_named(pod))
+            pod = judged.backend.prepare_pod(made, gang, context)
+            found.setdefault(gang.name, []).append(with_uid(pod))
     return found
 
 
@@ -284,23 +279,7 @@ def _translated(gang: PodGang, backend: Backend, context: Context) -> tuple[list
     lost = [
         Lost(gang.name, each) for each in translation.treatments if each.fidelity is not Fidelity.ENFORCED
     ]
-    return [_named(each) for each in translation.manifests], lost
-
-
-def _named(manifest: Manifest) -> Manifest:
-    """The manifest with a UID that follows from what it is and where it lives."""
-    metadata = manifest.get("metadata") or {}
-    place = "/".join(
-        str(each or "")
-        for each in (
-            manifest.get("apiVersion"),
-            manifest.get("kind"),
-            metadata.get("namespace"),
-            metadata.get("name"),
-        )
-    )
-    uid = metadata.get("uid") or str(uuid.uuid5(uuid.NAMESPACE_URL, f"grove:{place}"))
-    return {**manifest, "metadata": {**metadata, "uid": uid}}
+    return [with_uid(each) for each in translation.manifests], lost
 
 
 def _presentable(manifest: Manifest) -> Manifest:

@@ -59,11 +59,12 @@ SETS: Final[dict[Capability, PodCliqueSet]] = {
     ),
 }
 
-#: What a user wrote into a pod and nobody else may change.
+#: What a user or Grove wrote into a pod and no backend may change; a claim that is lost is a device lost.
 _WRITTEN: Final[Manifest] = {
     "nodeSelector": {"example.com/pool": "gpu"},
     "tolerations": [{"key": "example.com/gpu", "operator": "Exists"}],
     "restartPolicy": "Always",
+    "resourceClaims": [{"name": "shared", "resourceClaimName": "shared-all-gpu"}],
 }
 
 
