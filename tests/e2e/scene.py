@@ -183,6 +183,8 @@ _CLUSTER_WIDE = {
         namespaced=False,
     ),
     "PriorityClass": PRIORITY_CLASSES,
+    "DeviceClass": resource("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", namespaced=False),
+    "ResourceSlice": resource("resource.k8s.io", "v1", "ResourceSlice", namespaced=False),
 }
 
 

@@ -1,5 +1,6 @@
 """NVIDIA's ComputeDomains for tests: the definition, as far as an operator sees it, and sets that use them."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from tests.scenarios.stories import GPU
@@ -91,3 +92,37 @@ def role(name: str, replicas: int = 1, *, gpus: int = 1, group: str = "", **more
 def cliqueset(roles: list[Manifest], *, group: str = "", name: str = "job", **fields: object) -> Manifest:
     annotations = {GROUP: group} if group else {}
     return make.cliqueset_manifest(name, roles, annotations=annotations, **fields)  # type: ignore[arg-type]
+
+
+JOINED: Final = [["mnnvl-claim"], []]
+ALONE: Final[list[list[str]]] = [[], []]
+
+
+def joined(pods: Iterable[Manifest]) -> dict[str, tuple[list[str], list[list[str]]]]:
+    """By hostname: the templates of the pod's claims, and the claims that each container uses."""
+    return {
+        pod["spec"]["hostname"]: (
+            [each["resourceClaimTemplateName"] for each in pod["spec"].get("resourceClaims") or ()],
+            [
+                [each["name"] for each in container.get("resources", {}).get("claims") or ()]
+                for container in pod["spec"]["containers"]
+            ],
+        )
+        for pod in pods
+    }
+
+
+def mixed() -> Manifest:
+    """Roles with and without GPUs, alone and in scaling groups."""
+    roles = [role("gpu1"), role("cpu1", gpus=0), role("gpu2"), role("cpu2", gpus=0), role("cpu3", gpus=0)]
+    groups = [make.scaling_group("sg1", ["gpu2", "cpu2"]), make.scaling_group("sg2", ["cpu3"])]
+    return cliqueset(roles, group="default", groups=groups)
+
+
+MIXED: Final = {
+    "job-0-gpu1-0": (["job-0-default"], JOINED),
+    "job-0-cpu1-0": ([], ALONE),
+    "job-0-sg1-0-gpu2-0": (["job-0-default"], JOINED),
+    "job-0-sg1-0-cpu2-0": ([], ALONE),
+    "job-0-sg2-0-cpu3-0": ([], ALONE),
+}

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 import pytest
-from tests.scenarios.nvlink import DEFINITION, ENABLED, GROUP, cliqueset, role
+from tests.scenarios.nvlink import ALONE, DEFINITION, ENABLED, GROUP, MIXED, cliqueset, joined, mixed, role
 from tests.scenarios.stories import pass_time
 
 from grove.api import kinds, labels
@@ -28,17 +28,7 @@ async def accepted(world: World, name: str = "job") -> tuple[str, str, str]:
 
 
 async def claims(world: World) -> dict[str, tuple[list[str], list[list[str]]]]:
-    """By hostname: the templates of the pod's claims, and the claims that each container uses."""
-    return {
-        pod["spec"]["hostname"]: (
-            [each["resourceClaimTemplateName"] for each in pod["spec"].get("resourceClaims") or ()],
-            [
-                [each["name"] for each in container.get("resources", {}).get("claims") or ()]
-                for container in pod["spec"]["containers"]
-            ],
-        )
-        for pod in await world.pods()
-    }
+    return joined(await world.pods())
 
 
 def run(story: object, options: WorldOptions = ENABLED, *, served: bool = True) -> None:
@@ -53,10 +43,6 @@ def run(story: object, options: WorldOptions = ENABLED, *, served: bool = True) 
     run_world(whole, options, operator=False)
 
 
-JOINED: Final = [["mnnvl-claim"], []]
-ALONE: Final[list[list[str]]] = [[], []]
-
-
 def test_supported_and_enabled_without_the_annotation_there_is_neither_domain_nor_claim() -> None:
     async def story(world: World) -> None:
         await world.apply(cliqueset([role("gpu")]))
@@ -69,22 +55,7 @@ def test_supported_and_enabled_without_the_annotation_there_is_neither_domain_no
 
 def test_supported_and_enabled_each_clique_gets_the_claims_that_it_should() -> None:
     async def story(world: World) -> None:
-        await world.apply(
-            cliqueset(
-                [
-                    role("gpu1"),
-                    role("cpu1", gpus=0),
-                    role("gpu2"),
-                    role("cpu2", gpus=0),
-                    role("cpu3", gpus=0),
-                ],
-                group="default",
-                groups=[
-                    make.scaling_group("sg1", ["gpu2", "cpu2"]),
-                    make.scaling_group("sg2", ["cpu3"]),
-                ],
-            )
-        )
+        await world.apply(mixed())
         await world.settle()
         (domain,) = await world.all(kinds.COMPUTE_DOMAINS)
         metadata = domain["metadata"]
@@ -102,13 +73,7 @@ def test_supported_and_enabled_each_clique_gets_the_claims_that_it_should() -> N
         assert "finalizers" not in metadata
         template = {"resourceClaimTemplate": {"name": "job-0-default"}}
         assert domain["spec"] == {"numNodes": 0, "channel": template}
-        assert await claims(world) == {
-            "job-0-gpu1-0": (["job-0-default"], JOINED),
-            "job-0-cpu1-0": ([], ALONE),
-            "job-0-sg1-0-gpu2-0": (["job-0-default"], JOINED),
-            "job-0-sg1-0-cpu2-0": ([], ALONE),
-            "job-0-sg2-0-cpu3-0": ([], ALONE),
-        }
+        assert await claims(world) == MIXED
         group = await world.get(kinds.SCALING_GROUPS, "job-0-sg1") or {}
         assert group["metadata"]["annotations"][GROUP] == "default"
 
