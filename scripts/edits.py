@@ -67,6 +67,11 @@ role when its first clique is made, and stays so when `replicas` is edited; to h
 own. A group that was scaled by `kubectl scale` or an autoscaler keeps its replicas until the template's are
 edited.
 
+A role or a group that is scaled to zero and back while the gang is placed changes its minimum in place, but
+for Kubernetes 1.36, where a PodGroup cannot be changed and keeps the minimum with which the gang was placed.
+A pod that is made afterwards belongs to no PodGroup there. It is placed by itself, in the domains of the
+others, until the whole gang is placed again.
+
 `replicas` of a role that is [scaled by load](../guides/autoscaling.md) count when its clique is created, not
 when they are edited. Its `autoScalingConfig`, and the `scaleConfig` of a scaling group, reach the autoscalers
 at once.

@@ -1,6 +1,7 @@
 """Who waits for whom, and the init container that makes pods wait."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from grove.plan.startup import (
     parent_cliques,
     service_accounts,
     wait_of,
+    waiting_in_vain,
     waiting_roles,
     with_wait,
 )
@@ -143,6 +145,25 @@ def test_nobody_waits_for_a_parent_that_is_scaled_to_zero() -> None:
     both = make.clique(spec={"startsAfter": ["train-0-fe", "train-0-lead"]})
     assert wait_of(both, gang, "i") == Wait({"train-0-lead": 1}, "i")
     assert wait_of(make.clique(spec={"startsAfter": ["train-0-fe"]}), gang, "i") is None
+
+
+VAIN = {
+    "waits for a role that is asleep": ("train-0-fe", {}, True),
+    "waits for one that is not": ("train-0-lead", {}, False),
+    "is on a node and waits": ("train-0-fe", {"node": "n1", "phase": "Pending"}, True),
+    "runs": ("train-0-fe", {"node": "n1"}, False),
+    "is going": ("train-0-fe", {"deleted": True}, False),
+}
+
+
+@pytest.mark.parametrize(("parent", "fields", "vain"), VAIN.values(), ids=VAIN)
+def test_only_pods_that_have_yet_to_start_can_wait_in_vain(
+    parent: str, fields: dict[str, Any], vain: bool
+) -> None:
+    gang = make.gang(podgroups={"train-0-fe": 0, "train-0-lead": 1, "train-0-worker": 3})
+    spec = with_wait(make.pod_spec(), Wait({parent: 2}, "i"))
+    pod = make.pod(name="it", spec={"initContainers": spec["initContainers"]}, **fields)
+    assert waiting_in_vain(gang, [pod]) == ({"it"} if vain else set())
 
 
 def test_a_clique_without_parents_waits_for_nothing() -> None:

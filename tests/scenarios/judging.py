@@ -217,7 +217,7 @@ def _leftovers(seen: Picture, expected: Expected, members: set[str]) -> Iterator
                 yield f"{what} {name} is superfluous"
     for each in seen.objects:
         title = f"{each['kind']} {each['metadata']['name']}"
-        if uid_of(each) in expected.allowed or _is_used(each, seen.pods):
+        if uid_of(each) in expected.allowed or is_used(each, seen.pods):
             continue
         if is_leaving(each):
             yield f"{title} is being deleted and does not go"
@@ -225,7 +225,7 @@ def _leftovers(seen: Picture, expected: Expected, members: set[str]) -> Iterator
             yield f"{title} belongs to no present gang"
 
 
-def _is_used(obj: Manifest, pods: list[Manifest]) -> bool:
+def is_used(obj: Manifest, pods: list[Manifest]) -> bool:
     """Whether a living pod was made with this object's name: it cannot be moved, and the object waits for it."""
     name = obj["metadata"]["name"]
     for pod in pods:

@@ -16,6 +16,17 @@ class PodResourceClaim(View):
     resource_claim_template_name: str = ""
 
 
+class InitContainer(View):
+    name: str = ""
+    args: tuple[str, ...] = ()
+
+
+class SchedulingGroup(View):
+    """The native PodGroup that a pod belongs to."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(View):
     node_name: str = ""
     hostname: str = ""
@@ -23,6 +34,8 @@ class PodSpec(View):
     priority: int | None = None
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
+    init_containers: tuple[InitContainer, ...] = ()
 
 
 class Terminated(View):

@@ -12,7 +12,7 @@ from grove.api import conditions, labels, names
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.constraints import constraints
 from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup, TopologyConstraintGroup
-from grove.api.kinds import GANGS
+from grove.api.kinds import CLIQUESETS, GANGS
 from grove.api.minimum import above_minimum
 from grove.api.pod import Pod
 from grove.api.revision import next_revision
@@ -63,8 +63,14 @@ def revision(gang: PodGang, context: Context) -> str:
 
 
 def is_ours(gang: PodGang) -> bool:
-    """Whether the gang comes from a set of ours, and its pods from us."""
-    return gang.labels.get(labels.MANAGED_BY) == labels.MANAGER
+    """Whether the gang comes from a set of ours, and its pods from us.
+
+    One that lost its label belongs to its set all the same, which gives it the label back.
+    """
+    owner = gang.owner
+    return gang.labels.get(labels.MANAGED_BY) == labels.MANAGER or (
+        owner is not None and owner.kind == CLIQUESETS.kind
+    )
 
 
 def named(base: str, gang: PodGang, context: Context, limit: int = NAME_LIMIT) -> str:

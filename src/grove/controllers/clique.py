@@ -30,13 +30,13 @@ from grove.meta import Key, Manifest, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.clique_status import desired_clique_status
 from grove.plan.failures import failures_in_a_row, how_it_failed, resting
-from grove.plan.gang.restart import bound_by_podgroup, kept
+from grove.plan.gang.restart import bound_by_podgroup, kept, ungrouped
 from grove.plan.last_errors import Told
 from grove.plan.moves import backend_of, leaves, stranded
 from grove.plan.places import leaving, until_stuck
 from grove.plan.pods import NewPod, PodPlan, desired_pod, mislabelled, outdated, plan_pods
 from grove.plan.sharing import claims_of, missing_templates
-from grove.plan.startup import CONTAINER, Wait, wait_of
+from grove.plan.startup import CONTAINER, Wait, wait_of, waiting_in_vain
 from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome, soonest
 
@@ -142,7 +142,11 @@ class CliqueReconciler:
         members = pods_of(cache, gang) if gang is not None else ()
         revision = effective_revision(gang, members) if gang is not None else ""
         context = self.deps.scheduling.context(
-            backend, cliqueset, revision=revision, bound=bound_by_podgroup(members)
+            backend,
+            cliqueset,
+            revision=revision,
+            bound=bound_by_podgroup(members),
+            ungrouped=ungrouped(gang, members) if gang is not None else 0,
         )
         going = leaving(clique, pods, predecessors_of(cache, clique), self.deps.clock.now())
         return Seen(clique, pods, gang, backend, context, members, cliqueset, going)
@@ -181,7 +185,11 @@ class CliqueReconciler:
     def plan_pods(self, seen: Seen, gang: PodGang, backend: Backend) -> PodPlan:
         """Which pods to create and to delete."""
         clique, pods, revision, now = seen.clique, seen.pods, seen.context.revision, self.deps.clock.now()
-        lost = {*outdated(clique, pods, revision), *self.stranded(pods, backend)}
+        lost = {
+            *outdated(clique, pods, revision),
+            *self.stranded(pods, backend),
+            *waiting_in_vain(gang, pods),
+        }
         snapshot = GangSnapshot(gang, pods, seen.context, now)
         ended = kept(pods, seen.members, lifecycle_of(backend, snapshot))
         have = sum(not pod.terminating for pod in pods)
@@ -324,8 +332,9 @@ def _is_expected(clique: PodClique, gang: PodGang) -> bool:
 
 
 def _deletion(pod: Pod) -> Delete:
-    """One that waits is deleted only as it was seen: it may be placed in this moment."""
-    return Delete(kinds.PODS, pod.key, pod.uid, "" if pod.bound else pod.metadata.resource_version)
+    """One that waits is deleted only as it was seen: it may be placed in this moment, or start."""
+    runs = pod.bound and pod.status.phase != "Pending"
+    return Delete(kinds.PODS, pod.key, pod.uid, "" if runs else pod.metadata.resource_version)
 
 
 def _urgency(clique: PodClique, status: Manifest, applied: Applied) -> Urgency:

@@ -15,7 +15,7 @@ from grove.controllers.members import cliques_of, pods_of, predecessors_of, stra
 from grove.controllers.standalone import StandalonePods
 from grove.meta import Key
 from grove.plan.gang.gates import is_released
-from grove.plan.gang.restart import bound_by_podgroup
+from grove.plan.gang.restart import bound_by_podgroup, ungrouped
 from grove.plan.gang.standalone import (
     Adoption,
     asked_backend,
@@ -106,6 +106,7 @@ class GangObserver:
             revision="" if is_standalone(gang) else effective_revision(gang, pods),
             bound=bound_by_podgroup(pods),
             remarks=scheduling.remarks.of(backend.name, pods) if backend is not None else None,
+            ungrouped=ungrouped(gang, pods),
         )
 
     def _owned(self, gang: PodGang) -> list[OwnedObject]:
@@ -129,7 +130,9 @@ class GangObserver:
 
     def _after_base(self, state: GangState) -> GangState:
         """With the gang that must be placed first, where gates are closed; its pods tell whether it is."""
-        name = state.gang.labels.get(labels.BASE_POD_GANG)
+        marked = (each.labels.get(labels.BASE_POD_GANG) for each in (state.gang, *state.cliques))
+        # Somebody may have taken the label from the gang; it is given back in a moment.
+        name = next(filter(None, marked), "")
         if not name or is_standalone(state.gang) or not any(pod.spec.scheduling_gates for pod in state.pods):
             return state
         base = self.deps.cache.store(PodGang).get(Key(state.gang.namespace, name))

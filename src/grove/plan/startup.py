@@ -11,6 +11,7 @@ from grove.api import labels, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import EXPLICIT, IN_ORDER, PodCliqueSetTemplate, PodCliqueTemplate
 from grove.api.gang import PodGang
+from grove.api.pod import Pod
 from grove.meta import Manifest
 from grove.plan.layout import Layout, PlannedClique
 
@@ -18,6 +19,7 @@ CONTAINER: Final = "grove-initc"
 POD_INFO_VOLUME: Final = "pod-info-vol"
 TOKEN_VOLUME: Final = "sa-token-vol"
 
+_ARGUMENT: Final = "--podcliques="
 _POD_INFO: Final = "/var/grove/pod-info"
 #: Where every client of Kubernetes looks for its token. The API server mounts a pod's own token there in
 #: containers that have nothing at that path yet, so that this one is left alone.
@@ -85,6 +87,24 @@ def wait_of(clique: PodClique, gang: PodGang, image: str) -> Wait | None:
     return Wait(parents, image) if parents else None
 
 
+def waiting_in_vain(gang: PodGang, pods: Iterable[Pod]) -> set[str]:
+    """The pods that have yet to start and wait for a clique that was scaled to zero since they were made."""
+    asleep = {group.name for group in gang.spec.podgroups if not group.min_replicas}
+    return {
+        pod.name
+        for pod in pods
+        if asleep and pod.active and pod.status.phase == "Pending" and not asleep.isdisjoint(_waits_for(pod))
+    }
+
+
+def _waits_for(pod: Pod) -> Iterator[str]:
+    """The cliques that the waiting container of a pod was made to wait for."""
+    for container in pod.spec.init_containers:
+        if container.name == CONTAINER:
+            for argument in container.args:
+                yield argument.removeprefix(_ARGUMENT).partition(":")[0]
+
+
 def with_wait(spec: Manifest, wait: Wait) -> Manifest:
     """A pod spec with the waiting container after all other init containers.
 
@@ -101,7 +121,7 @@ def _container(spec: Manifest, wait: Wait) -> Manifest:
     container: Manifest = {
         "name": CONTAINER,
         "image": wait.image,
-        "args": [f"--podcliques={name}:{count}" for name, count in wait.parents.items()],
+        "args": [f"{_ARGUMENT}{name}:{count}" for name, count in wait.parents.items()],
         "volumeMounts": [
             {"name": POD_INFO_VOLUME, "mountPath": _POD_INFO, "readOnly": True},
             {"name": TOKEN_VOLUME, "mountPath": _CREDENTIALS, "readOnly": True},

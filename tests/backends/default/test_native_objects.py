@@ -11,7 +11,8 @@ from tests.backends.clusters import on
 
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Capability, Cluster, Fidelity, GangSnapshot, Treatment
+from grove.api.revision import next_revision
+from grove.backends.base import Capability, Cluster, Context, Fidelity, GangSnapshot, Treatment
 from grove.backends.default import DefaultBackend
 from grove.errors import InvalidConfiguration, InvalidInput, Unsupported, Waiting
 from grove.meta import Manifest
@@ -357,6 +358,71 @@ def test_links(name: str) -> None:
     spec = BACKEND.prepare_pod(make.pod_manifest("worker", index, gang=gang), gang, on(cluster))["spec"]
     found = {key: spec[key] for key in ("workloadRef", "schedulingGroup") if key in spec}
     assert found == want
+
+
+OUTGROWN: dict[str, tuple[Cluster, PodGang, Context, bool]] = {
+    "nothing is placed": (clusters.V136, PAIR, Context(revision="r1"), True),
+    "placed as it is": (
+        clusters.V136,
+        PAIR,
+        Context(revision=next_revision(PAIR), bound={"leader": 1}),
+        True,
+    ),
+    "placed otherwise": (clusters.V136, PAIR, Context(revision="r1", bound={"leader": 1}), False),
+    "others belong to no PodGroup": (
+        clusters.V136,
+        PAIR,
+        Context(revision=next_revision(PAIR), bound={"leader": 1}, ungrouped=1),
+        False,
+    ),
+    "one podgroup only": (clusters.V136, SINGLE, Context(revision="r1", bound={"worker": 3}), True),
+    "1.37, where the minimum can be changed": (
+        clusters.V137_PLAIN,
+        PLAIN_PAIR,
+        Context(revision="r1", bound={"leader": 1}),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("cluster", "gang", "context", "linked"), OUTGROWN.values(), ids=OUTGROWN)
+def test_a_pod_belongs_to_no_podgroup_that_may_never_have_its_minimum_again(
+    cluster: Cluster, gang: PodGang, context: Context, linked: bool
+) -> None:
+    context = replace(context, cluster=cluster)
+    spec = BACKEND.prepare_pod(make.pod_manifest("worker", 0, gang=gang), gang, context)["spec"]
+    assert ("schedulingGroup" in spec) is linked
+
+
+def test_such_a_pod_goes_to_the_domain_of_the_pods_on_nodes() -> None:
+    context = replace(on(clusters.V136), revision="r1", bound={"leader": 1})
+    spec = BACKEND.prepare_pod(make.pod_manifest("worker", 0, gang=PAIR), PAIR, context)["spec"]
+    [term] = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["topologyKey"] == RACK
+    [chosen] = term["labelSelector"]["matchExpressions"]
+    assert chosen["values"] == ["leader", "worker"]
+
+
+@pytest.mark.parametrize(("minimum", "replaced"), [(4, []), (5, ["waits"])], ids=["can be met", "cannot"])
+def test_a_pod_that_waits_in_a_podgroup_whose_minimum_cannot_be_met_is_replaced(
+    minimum: int, replaced: list[str]
+) -> None:
+    gang = make.gang("g", {"leader": 1, "worker": 3}, uid="u1", cliqueset="train")
+    podgroup = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g-r1"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": minimum}}},
+    }
+    link = {"schedulingGroup": {"podGroupName": "g-r1"}}
+    pods = [
+        make.pod("worker", 0, gang=gang, name="runs", node="n1", spec=link),
+        make.pod("worker", 1, gang=gang, name="waits", spec=link),
+        make.pod("worker", 2, gang=gang, name="belongs-to-none"),
+    ]
+    context = replace(on(clusters.V136_PLAIN), revision="r1", bound={"worker": 1})
+    lifecycle = BACKEND.lifecycle(GangSnapshot(gang, pods, context, EPOCH, [podgroup]))
+    assert [pod.name for pod in lifecycle.replace] == replaced
 
 
 def test_a_prepared_pod_as_a_whole() -> None:

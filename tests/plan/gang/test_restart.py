@@ -220,6 +220,17 @@ def test_restart_of(case: Case) -> None:
     assert found == (Restart(*case.want) if case.want is not None else None)
 
 
+@pytest.mark.parametrize(
+    ("stray", "restarted"), [(pod("a"), True), (pod("a", EARLIER), False), (pod("a", ""), False)]
+)
+def test_a_waiting_gang_starts_without_orphaned_pods_of_its_present_start(
+    stray: Pod, restarted: bool
+) -> None:
+    pods = [pod("b"), pod("c")]
+    found = restart_of(gang("b", "c"), pods, Lifecycle(), CONTEXT, leaving=(), strays=[stray], now=CREATED)
+    assert (found is not None) is restarted
+
+
 def test_every_object_that_is_being_deleted_is_named() -> None:
     leaving = ("PodGroup x", "Workload y")
     found = restart_of(AB, [pod("a"), pod("b")], Lifecycle(), CONTEXT, leaving=leaving, now=CREATED)

@@ -36,7 +36,7 @@ from grove.backends.default.generation import (
     misconfigured,
 )
 from grove.backends.default.hierarchy import needed
-from grove.backends.default.linking import link_pod, prefer_domains, preferences
+from grove.backends.default.linking import join_gang, link_pod, prefer_domains, preferences
 from grove.backends.default.modes import (
     Mode,
     choose,
@@ -47,6 +47,7 @@ from grove.backends.default.modes import (
     unhonoured,
 )
 from grove.backends.default.objects import Dialect
+from grove.backends.default.outgrown import may_lack_members, waiting_in_vain
 from grove.backends.podspec import add_gate, copy_of, inherit_priority
 from grove.backends.replica import replica_treatments, stay_with_replica
 from grove.backends.shape import is_ours, podgroup_of, revision
@@ -104,6 +105,7 @@ class DefaultBackend:
         there = {object_name(each): each for each in snapshot.objects}
         held = _reserved(snapshot)
         return Lifecycle(
+            replace=_waiting_in_vain(snapshot),
             reserved=held,
             sought=max(snapshot.gang.minimum - held, 0) if held is not None else 0,
             fixed={
@@ -158,7 +160,11 @@ class DefaultBackend:
         stay_with_replica(prepared, gang)
         if generation is not None:
             mode = choose(shape_of(gang), generation, context.config)
-            link_pod(prepared, podgroup, Dialect(gang, generation, mode, _revision(gang, context)))
+            dialect = Dialect(gang, generation, mode, _revision(gang, context))
+            if may_lack_members(gang, context, generation, mode):
+                join_gang(prepared, podgroup, dialect)
+            else:
+                link_pod(prepared, podgroup, dialect)
         return prepared
 
     def read(
@@ -196,6 +202,14 @@ def _reserved(snapshot: GangSnapshot) -> int | None:
     if generation is None or generation.has_podgroups:
         return None
     return sum(1 for pod in snapshot.pods if pod.active and not pod.bound and pod.status.nominated_node_name)
+
+
+def _waiting_in_vain(snapshot: GangSnapshot) -> tuple[Pod, ...]:
+    generation = detect(snapshot.context.cluster)
+    if generation is None or not is_ours(snapshot.gang):
+        return ()
+    mode = choose(shape_of(snapshot.gang), generation, snapshot.context.config)
+    return tuple(waiting_in_vain(snapshot, generation, mode))
 
 
 def gang_required(context: Context) -> bool:

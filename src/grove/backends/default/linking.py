@@ -43,6 +43,19 @@ def follow_gang(pod: Manifest, podgroup: PodGroup, dialect: Dialect) -> None:
         add_affinity(pod, REQUIRED, {"labelSelector": selector, "topologyKey": requirement.key})
 
 
+def join_gang(pod: Manifest, podgroup: PodGroup, dialect: Dialect) -> None:
+    """Hold a pod to the domains of the gang's pods that are on nodes, without making it a member.
+
+    Where there are none of them the pod selects itself, and the next ones follow it.
+    """
+    if not dialect.generation.topology:
+        return
+    for requirement in shape_of(dialect.gang).requirements:
+        if podgroup.name in requirement.podgroups:
+            selector = _selector(dialect.gang, sorted(requirement.podgroups))
+            add_affinity(pod, REQUIRED, {"labelSelector": selector, "topologyKey": requirement.key})
+
+
 def prefer_domains(pod: Manifest, podgroup: PodGroup, gang: PodGang) -> None:
     """Approximate preferred pack constraints: pods of the same scope attract one another."""
     for key, members in preferences(gang):

@@ -87,6 +87,7 @@ def _plan_objects_and_listing(state: GangState) -> GangPlan:
         state.translated.lifecycle,
         state.context,
         leaving=objects.leaving,
+        strays=state.stray_pods,
         now=state.now,
     )
     unready = tuple(problem for each in state.preparations for problem in each.problems)

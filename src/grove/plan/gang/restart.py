@@ -1,8 +1,9 @@
 """When a gang is restarted: it gets another revision, hence scheduler objects of other names and new pods.
 
 A gang of which nothing is on a node is restarted when its present start is used up: it ran and lost all of
-its pods, a scheduler that starts a gang only once has lost one, or an object of it is being deleted. A gang
-of which a part is on nodes and nothing moves any more gives its nodes back first. Decides; others write.
+its pods, a scheduler that starts a gang only once has lost one, an object of it is being deleted, or pods of
+it were orphaned. A gang of which a part is on nodes and nothing moves any more gives its nodes back first.
+Decides; others write.
 """
 
 from collections import Counter
@@ -13,6 +14,7 @@ from typing import Final
 
 from grove.api import conditions, kinds, labels
 from grove.api.gang import PodGang
+from grove.api.minimum import above_minimum
 from grove.api.pod import Pod
 from grove.api.revision import restarts, revision_of
 from grove.backends.base import Context, Lifecycle
@@ -41,9 +43,13 @@ def restart_of(
     context: Context,
     *,
     leaving: Sequence[str],
+    strays: Sequence[Pod] = (),
     now: datetime,
 ) -> Restart | None:
-    """Whether the present start of a gang is used up; `leaving` are objects of it that are being deleted."""
+    """Whether the present start of a gang is used up; `leaving` are objects of it that are being deleted.
+
+    `strays` are pods that nobody owns any more: a scheduler goes on counting those of the present start.
+    """
     if is_standalone(gang):
         # Its pods are not ours to create.
         return None
@@ -57,6 +63,8 @@ def restart_of(
     if leaving:
         verb = "is" if len(leaving) == 1 else "are"
         return Restart(0.0, f"{', '.join(leaving)} {verb} being deleted")
+    if any(revision_of(pod) == context.revision for pod in strays):
+        return Restart(0.0, "pods that belong to nobody any more are a part of its start")
     is_listed = listed(gang)
     if not lifecycle.starts_once or sum(map(is_listed, standing)) == reference_count(gang):
         return None
@@ -97,6 +105,19 @@ def bound_by_podgroup(pods: Sequence[Pod]) -> Mapping[str, int]:
         podgroup
         for pod in pods
         if pod.active and pod.bound and (podgroup := pod.labels.get(labels.POD_CLIQUE))
+    )
+
+
+def ungrouped(gang: PodGang, pods: Sequence[Pod]) -> int:
+    """How many living pods of the gang's minimum belong to no native PodGroup."""
+    above = above_minimum(gang)
+    return sum(
+        1
+        for pod in pods
+        if pod.active
+        and pod.spec.scheduling_group is None
+        and labels.POD_CLIQUE in pod.labels
+        and not above(pod)
     )
 
 

@@ -14,6 +14,7 @@ from grove.api import kinds, labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Backend, Context
+from grove.backends.shape import is_ours
 from grove.errors import InvalidInput
 from grove.meta import Manifest
 from grove.plan.changes import Change, Patch
@@ -23,7 +24,7 @@ _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?
 
 def is_standalone(gang: PodGang) -> bool:
     """Whether the gang comes from somebody else than this operator."""
-    return gang.labels.get(labels.MANAGED_BY) != labels.MANAGER
+    return not is_ours(gang)
 
 
 def unusable_choice(gang: PodGang) -> str:
