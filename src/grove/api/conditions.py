@@ -30,12 +30,14 @@ STUCK_PODS: Final = "StuckPods"
 ACCEPTED: Final = "Accepted"
 TOPOLOGY_LEVELS_UNAVAILABLE: Final = "TopologyLevelsUnavailable"
 EDIT_PENDING: Final = "EditPending"
+GANG_TERMINATION_PENDING: Final = "GangTerminationPending"
 #: On sets and gangs.
 DEGRADED: Final = "Degraded"
 
 # Types: PodClique and PodCliqueScalingGroup -------------------------------------------------------
 CLIQUE_SCHEDULED: Final = "PodCliqueScheduled"
 MIN_AVAILABLE_BREACHED: Final = "MinAvailableBreached"
+MIN_AVAILABLE_REACHED: Final = "MinAvailableReached"
 GANG_TERMINATION_IN_PROGRESS: Final = "GangTerminationInProgress"
 
 # Types: ClusterTopologyBinding --------------------------------------------------------------------
@@ -255,6 +257,12 @@ TABLE: Final[tuple[Entry, ...]] = (
     ),
     Entry(
         "PodCliqueSet",
+        GANG_TERMINATION_PENDING,
+        "Pods that ran are missing or broken; the message says what is recycled, when, and what prevents it.",
+        (MIN_AVAILABLE_BREACHED,),
+    ),
+    Entry(
+        "PodCliqueSet",
         ACCEPTED,
         "The set is valid and an enabled scheduler backend can carry it out.",
         (VALID, INVALID, LIMIT_EXCEEDED, BACKEND_NOT_ENABLED, UNSUPPORTED, TOPOLOGY_LEVELS_UNAVAILABLE),
@@ -321,6 +329,12 @@ TABLE: Final[tuple[Entry, ...]] = (
         MIN_AVAILABLE_BREACHED,
         "Fewer than minAvailable pods are ready or starting; the termination delay runs.",
         (SCHEDULED_BELOW_MIN_AVAILABLE, INSUFFICIENT_READY_PODS, SUFFICIENT_READY_PODS, UPDATE_IN_PROGRESS),
+    ),
+    Entry(
+        "PodClique",
+        MIN_AVAILABLE_REACHED,
+        "The clique has had minAvailable pods at the same time; only since then is a breach a loss.",
+        (SUFFICIENT_READY_PODS,),
     ),
     Entry(
         "PodClique",

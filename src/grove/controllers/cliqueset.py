@@ -33,6 +33,7 @@ from grove.controllers.members import PODS_BY_OWNER, pods_of
 from grove.controllers.memory.contests import FORGET_SECONDS, Contests
 from grove.controllers.memory.trials import AGAIN_SECONDS, Trials
 from grove.controllers.pacing import CREATING_SECONDS, MOVING_SECONDS
+from grove.controllers.recycling import Recycling
 from grove.errors import PodLimitReached
 from grove.meta import Condition, Key, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
@@ -45,6 +46,7 @@ from grove.plan.hashing import generation_hash
 from grove.plan.last_errors import Told
 from grove.plan.moves import any_leaves, backend_of, moved, placed_by, staying_gangs
 from grove.plan.sharing import missing_templates
+from grove.plan.termination import Termination
 from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome, soonest
 from grove.runtime.yielding import giving_way
@@ -76,6 +78,7 @@ class CliqueSetReconciler:
         self._topology_aware = topology_aware
         self._pods_per_set = pods_per_set
         self._nvlink_domains = nvlink_domains
+        self.recycling = Recycling(deps)
         self._settled: dict[Key, Settled] = {}
         #: When each set's status was last computed.
         self._said: dict[Key, float] = {}
@@ -98,11 +101,13 @@ class CliqueSetReconciler:
         changes = [change for change in batch.changes if not self._is_opening(change)]
         applied, contested = await self.apply(key, changes)
         lately = batch.more and not applied.failures and self._said_lately(key)
-        outcome = DONE if lately else await self.report(seen, judgement, applied)
+        waiting = self.recycling.pending(seen) if not judgement.refused else []
+        outcome = DONE if lately else await self.report(seen, judgement, applied, waiting)
         self.tell(seen, judgement, applied)
         applied.raise_failure()
         return soonest(
             outcome,
+            await self.recycling.recycle(seen, waiting, self.barrier),
             After(0.0, "more children must be created") if batch.more else DONE,
             After(AGAIN_SECONDS, "a pod template refers to an object that does not exist yet")
             if again
@@ -146,6 +151,7 @@ class CliqueSetReconciler:
             self._said.pop(key, None)
             self.contests.forget(key)
             self.trials.forget(key)
+            self.recycling.forget(key)
             self.deps.reporter.forget(kinds.CLIQUESETS, key)
             self.deps.liveness.forget(kinds.CLIQUESETS, key)
             return None
@@ -279,9 +285,16 @@ class CliqueSetReconciler:
             return False
         return any_leaves(seen.gangs.values(), self._pods_of, judgement.backend.name)
 
-    async def report(self, seen: CliqueSetState, judgement: Judgement, applied: Applied) -> Outcome:
+    async def report(
+        self,
+        seen: CliqueSetState,
+        judgement: Judgement,
+        applied: Applied,
+        waiting: Sequence[Termination] = (),
+    ) -> Outcome:
         """The set's status, and an event if it is refused."""
-        cliqueset, facts = seen.cliqueset, self.facts(seen, judgement, applied)
+        cliqueset = seen.cliqueset
+        facts = replace(self.facts(seen, judgement, applied), termination=self.recycling.condition(waiting))
         status = await giving_way(cliqueset_status(cliqueset, facts, now=self.deps.clock.now()))
         news = cliqueset.metadata.generation != cliqueset.status.observed_generation
         reported = await self.deps.reporter.report(
@@ -306,6 +319,8 @@ class CliqueSetReconciler:
             send(events.cliqueset_refused(cliqueset, why))
         if facts.pending is not None and not _says(cliqueset, facts.pending):
             send(events.edit_pending(cliqueset, facts.pending.message))
+        if facts.termination is not None and not _says(cliqueset, facts.termination):
+            send(events.termination_pending(cliqueset, facts.termination.message))
         levels = facts.topology
         if levels is not None and levels.status != "False" and not _says(cliqueset, levels):
             send(events.levels_unavailable(cliqueset, levels.message))

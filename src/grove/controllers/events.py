@@ -11,7 +11,9 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.topology import ClusterTopologyBinding
 from grove.meta import Object, Resource
+from grove.plan.termination import Termination
 from grove.runtime.events import Event, EventTarget
+from grove.words import counted
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
@@ -76,6 +78,21 @@ def gave_back(gang: PodGang, why: str) -> Event:
 
 def gates_stay_closed(gang: PodGang, why: str) -> Event:
     return Event(WARNING, "GatesStayClosed", why, _about(kinds.GANGS, gang))
+
+
+def recycled(cliqueset: PodCliqueSet, what: Termination, pods: int) -> Event:
+    """With the reasons that clients of the Go operator know."""
+    reason = "PodCliqueScalingGroupReplica" if what.group_replica else "PodCliqueSetReplica"
+    below = " and ".join(clique.name for clique in what.breached)
+    message = (
+        f"{below} had too few working pods for longer than terminationDelay: {what.subject} is recycled, "
+    )
+    message += f"{counted(pods, 'pod was', 'pods were')} deleted"
+    return Event(WARNING, f"{reason}DeleteSuccessful", message, _about(kinds.CLIQUESETS, cliqueset))
+
+
+def termination_pending(cliqueset: PodCliqueSet, message: str) -> Event:
+    return Event(WARNING, "GangTerminationPending", message, _about(kinds.CLIQUESETS, cliqueset))
 
 
 def edit_pending(cliqueset: PodCliqueSet, message: str) -> Event:

@@ -6,7 +6,7 @@ from datetime import datetime
 from grove.api import conditions, labels
 from grove.api.clique import PodClique
 from grove.api.pod import Pod
-from grove.meta import Condition, Manifest
+from grove.meta import Condition, Manifest, find_condition
 from grove.plan.conditions import merged
 from grove.plan.last_errors import Told, last_errors
 from grove.plan.standing import Standing, availability, standing_conditions
@@ -26,7 +26,8 @@ def desired_clique_status(
     template = clique.labels.get(labels.POD_TEMPLATE_HASH, "")
     generation = clique.metadata.generation
     ready = sum(pod.ready for pod in live)
-    updates = [_scheduled(clique, scheduled), _breached(clique, pods)]
+    reached = _reached(clique, pods)
+    updates = [_scheduled(clique, scheduled), _breached(clique, pods), *([reached] if reached else [])]
     updates += [*standing_conditions(_standing(clique, live, ready, errors)), _available(clique, ready)]
     updated = sum(pod.labels.get(labels.POD_TEMPLATE_HASH) == template for pod in live)
     selector = {**labels.owned_by(clique.labels.get(labels.PART_OF, "")), labels.POD_CLIQUE: clique.name}
@@ -41,8 +42,14 @@ def desired_clique_status(
         "hpaPodSelector": None if labels.SCALING_GROUP in clique.labels else labels.selector(selector),
         "currentPodTemplateHash": template if updated == len(live) and live else None,
         "lastErrors": last_errors(clique.status.last_errors, errors, now=now),
-        "conditions": merged(clique, updates, now=now, drop=() if errors else (conditions.STALLED,)),
+        "conditions": merged(clique, updates, now=now, drop=_silent(errors=bool(errors), reached=reached)),
     }
+
+
+def _silent(*, errors: bool, reached: Condition | None) -> list[str]:
+    """The conditions that have nothing to say now."""
+    occasional = {conditions.STALLED: errors, conditions.MIN_AVAILABLE_REACHED: reached is not None}
+    return [name for name, speaks in occasional.items() if not speaks]
 
 
 def _standing(clique: PodClique, pods: Sequence[Pod], ready: int, errors: Sequence[Told]) -> Standing:
@@ -81,15 +88,54 @@ def _scheduled(clique: PodClique, scheduled: int) -> Condition:
     )
 
 
-def _breached(clique: PodClique, pods: Sequence[Pod]) -> Condition:
-    """Whether fewer pods are ready or starting than the gang needs.
+def is_breached(clique: PodClique, pods: Sequence[Pod]) -> bool:
+    """Whether fewer pods are ready or starting than the gang needs."""
+    return shortfall(clique, pods) > 0
 
-    A pod that is still starting for the first time counts as working: start-up is not a failure.
+
+def shortfall(clique: PodClique, pods: Sequence[Pod]) -> int:
+    """How many more pods the gang needs that are ready or starting."""
+    return max(0, clique.spec.needed - _working(pods)[1])
+
+
+def _working(pods: Sequence[Pod]) -> tuple[int, int]:
+    """How many pods are placed, and how many of these work.
+
+    A pod that is still starting for the first time counts as working: start-up is not a failure. So does one
+    that has succeeded.
+    """
+    placed = [pod for pod in pods if pod.bound and not pod.terminating]
+    return len(placed), len(placed) - sum(map(_broken, placed))
+
+
+def _reached(clique: PodClique, pods: Sequence[Pod]) -> Condition | None:
+    """That the clique has had its minimum at some time, so that to fall below it is a loss.
+
+    It is forgotten where the clique needs no pods, and where its minimum was raised since.
     """
     minimum = clique.spec.needed
-    placed = [pod for pod in pods if pod.bound and not pod.terminating]
-    scheduled, broken = len(placed), sum(map(_broken, placed))
-    working = scheduled - broken
+    if not minimum:
+        return None
+    known = find_condition(clique.status.conditions, conditions.MIN_AVAILABLE_REACHED)
+    before = (
+        int(known.message.split(maxsplit=1)[0]) if known is not None and known.message[:1].isdigit() else 0
+    )
+    if before >= minimum:
+        return known
+    if is_breached(clique, pods):
+        return None
+    return Condition(
+        type=conditions.MIN_AVAILABLE_REACHED,
+        status="True",
+        reason=conditions.SUFFICIENT_READY_PODS,
+        message=f"{counted(minimum, 'pod was', 'pods were')} placed at the same time",
+    )
+
+
+def _breached(clique: PodClique, pods: Sequence[Pod]) -> Condition:
+    """Whether fewer pods are ready or starting than the gang needs."""
+    minimum = clique.spec.needed
+    scheduled, working = _working(pods)
     if scheduled < minimum:
         status, reason = "True", conditions.SCHEDULED_BELOW_MIN_AVAILABLE
         message = f"{counted(scheduled, 'pod is', 'pods are')} placed, {_least(minimum)}"

@@ -55,6 +55,8 @@ class SetFacts:
     topology: Condition | None = None
     #: What was edited and waits until gangs are placed again.
     pending: Condition | None = None
+    #: What of the set is recycled unless it recovers.
+    termination: Condition | None = None
     #: What could not be written of the set's own children, in the API server's words.
     failures: Sequence[Told] = ()
     name_taken: bool = False
@@ -86,6 +88,7 @@ def cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime)
     occasional = {
         conditions.TOPOLOGY_LEVELS_UNAVAILABLE: facts.topology,
         conditions.EDIT_PENDING: facts.pending,
+        conditions.GANG_TERMINATION_PENDING: facts.termination,
         conditions.DEGRADED: degraded,
         conditions.STALLED: standing.pop(conditions.STALLED, None),
     }

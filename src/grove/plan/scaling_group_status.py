@@ -9,10 +9,11 @@ from grove.api import conditions, labels, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.scaling_group import PodCliqueScalingGroup
-from grove.meta import Condition, Manifest, is_true
+from grove.meta import Condition, Manifest, find_condition, is_true
 from grove.plan.conditions import merged
 from grove.plan.last_errors import MOST_ERRORS, Told, last_errors
 from grove.plan.standing import Standing, availability, standing_conditions
+from grove.plan.termination import termination_delay
 from grove.words import counted
 
 #: How codes of a set's errors end that are about a clique; `ERR_NAME_TAKEN` may be about one.
@@ -40,7 +41,10 @@ def desired_group_status(
     """The whole status of a group, computed from its cliques by name, and from what its set cannot write."""
     counts = count_replicas(group, cliques)
     errors = group_errors(group, cliques, cliqueset)
-    updates = [_breached(group, counts), *standing_conditions(_standing(group, counts, errors))]
+    breached = _breached(group, counts)
+    terminated = _terminated(group, breached, cliqueset, now)
+    updates = [breached, *terminated, *standing_conditions(_standing(group, counts, errors))]
+    occasional = {conditions.STALLED: errors, conditions.GANG_TERMINATION_IN_PROGRESS: terminated}
     selector = {
         **labels.owned_by(group.labels.get(labels.PART_OF, "")),
         labels.SCALING_GROUP: group.name,
@@ -57,7 +61,7 @@ def desired_group_status(
             group,
             [*updates, _available(group, counts)],
             now=now,
-            drop=() if errors else (conditions.STALLED,),
+            drop=[name for name, told in occasional.items() if not told],
         ),
     }
 
@@ -112,6 +116,27 @@ def _replicas(
         ]
         left -= len(members) - members.count(None)
         yield members
+
+
+def _terminated(
+    group: PodCliqueScalingGroup, breached: Condition, cliqueset: PodCliqueSet | None, now: datetime
+) -> list[Condition]:
+    """That the group was below its minimum for so long that its set replica was recycled."""
+    before = find_condition(group.status.conditions, conditions.MIN_AVAILABLE_BREACHED)
+    if cliqueset is None or not breached.is_true or before is None or not before.is_true:
+        return []
+    since = datetime.fromisoformat(before.last_transition_time) if before.last_transition_time else now
+    known = is_true(group.status.conditions, conditions.GANG_TERMINATION_IN_PROGRESS)
+    if not known and since + termination_delay(cliqueset.template) > now:
+        return []
+    return [
+        Condition(
+            type=conditions.GANG_TERMINATION_IN_PROGRESS,
+            status="True",
+            reason=conditions.GANG_TERMINATION_ACTIVE,
+            message="too few replicas worked for longer than terminationDelay; the set replica starts again",
+        )
+    ]
 
 
 def _standing(group: PodCliqueScalingGroup, counts: GroupCounts, errors: Sequence[Told]) -> Standing:

@@ -1,0 +1,90 @@
+"""Carries out gang termination: deletes the pods of what was below its minimum for too long.
+
+What is recycled, and when, is decided in `plan.termination`. The cliques make the pods again, and a gang that
+has lost all of its pods is restarted, so that it is placed as a whole.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from grove.api import conditions, kinds
+from grove.api.clique import PodClique
+from grove.api.pod import Pod
+from grove.controllers import events
+from grove.controllers.apply import WriteBarrier
+from grove.controllers.dependencies import Dependencies
+from grove.controllers.members import PODS_BY_OWNER
+from grove.meta import Condition, Key
+from grove.plan.changes import Delete
+from grove.plan.children import CliqueSetState
+from grove.plan.conditions import timestamp
+from grove.plan.termination import Termination, termination_delay, terminations
+from grove.runtime.outcome import DONE, After, Outcome
+from grove.words import counted
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Recycling:
+    """Which parts of sets are recycled, and when."""
+
+    deps: Dependencies
+    #: By set, what was recycled at which deadline: once, whatever the clock of the API server says.
+    _done: dict[Key, set[tuple[str, str]]] = field(default_factory=dict)
+
+    def pending(self, seen: CliqueSetState) -> list[Termination]:
+        """What of a set is recycled unless it recovers, the soonest first."""
+        template = seen.cliqueset.template
+        found = terminations(seen.cliques, seen.layout, termination_delay(template))
+        done = self._done.get(seen.cliqueset.key, set())
+        if done:
+            self._done[seen.cliqueset.key] = done & set(map(_identity, found))
+        waiting = [each for each in found if _identity(each) not in done and each.holds_nodes(self._pods_of)]
+        return sorted(waiting, key=lambda each: (each.due, each.subject))
+
+    def condition(self, waiting: Sequence[Termination]) -> Condition | None:
+        """The countdown, as the set's status tells it: with the time at which it ends."""
+        if not waiting:
+            return None
+        first = waiting[0]
+        message = f"{first.subject} is recycled at {timestamp(first.due)} {first.unless(self._pods_of)}"
+        more = f"; and {counted(len(waiting) - 1, 'other part')} later" if len(waiting) > 1 else ""
+        return Condition(
+            type=conditions.GANG_TERMINATION_PENDING,
+            status="True",
+            reason=conditions.MIN_AVAILABLE_BREACHED,
+            message=f"{message}{more}",
+        )
+
+    async def recycle(
+        self, seen: CliqueSetState, waiting: Sequence[Termination], barrier: WriteBarrier
+    ) -> Outcome:
+        """Delete the pods of what is due now; and when the next is."""
+        key, now = seen.cliqueset.key, self.deps.clock.now()
+        for each in waiting:
+            pods = each.doomed(self._pods_of, now)
+            if not pods:
+                continue
+            deletions = [Delete(kinds.PODS, pod.key, pod.uid) for pod in pods]
+            applied = await self.deps.applier.apply(deletions, barrier=barrier, key=key)
+            applied.raise_failure()
+            self._done.setdefault(key, set()).add(_identity(each))
+            log.info("gang recycled", extra={"set": str(key), "part": each.subject, "pods": len(pods)})
+            self.deps.recorder.send(events.recycled(seen.cliqueset, each, len(pods)))
+        later = [each.due for each in waiting if each.due > now]
+        if not later:
+            return DONE
+        return After((min(later) - now).total_seconds(), "a gang is recycled unless it recovers")
+
+    def forget(self, key: Key) -> None:
+        """The set is gone."""
+        self._done.pop(key, None)
+
+    def _pods_of(self, clique: PodClique) -> list[Pod]:
+        return list(self.deps.cache.store(Pod).index(PODS_BY_OWNER, clique.uid))
+
+
+def _identity(termination: Termination) -> tuple[str, str]:
+    return termination.subject, timestamp(termination.due)

@@ -1,0 +1,168 @@
+"""Gang termination: when a gang that ran and fell below its minimum is recycled, and what of it. Pure.
+
+When a clique has fewer working pods than its minimum for longer than the set's `terminationDelay`, its pods
+and those of its neighbours are deleted and come back together. A replica of a scaling group is recycled alone
+while enough other replicas of the group work; otherwise all pods of the set replica are.
+
+Nothing is kept in memory. A breach began when the clique's condition `MinAvailableBreached` was first
+observed, which its status keeps across restarts of the operator. Only pods that are older than the deadline
+are deleted: what was made since then is the next start. A clique that never had its minimum is not recycled
+(`MinAvailableReached`), nor are pods of which none is on a node: there is nothing to give back.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from grove.api import conditions, durations, labels
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSetTemplate
+from grove.api.pod import Pod
+from grove.meta import find_condition, is_true
+from grove.plan.clique_status import is_breached, shortfall
+from grove.plan.layout import GroupReplica, Layout, PlannedClique
+from grove.words import counted
+
+#: What the admission of a set fills in.
+DEFAULT_DELAY = timedelta(hours=4)
+
+
+@dataclass(frozen=True, slots=True)
+class Termination:
+    """That the pods of some cliques are deleted at a time, unless the breached ones of them recover."""
+
+    replica: int
+    due: datetime
+    #: All cliques whose pods are deleted.
+    cliques: tuple[PodClique, ...]
+    #: Those below their minimum that decide it.
+    breached: tuple[PodClique, ...]
+    #: The replica of a scaling group that is recycled; empty where the whole replica of the set is.
+    group_replica: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What is recycled: `replica 0`, `group replica train-0-decode-1`."""
+        return f"group replica {self.group_replica}" if self.group_replica else f"replica {self.replica}"
+
+    def doomed(self, pods_of: Callable[[PodClique], Sequence[Pod]], now: datetime) -> list[Pod]:
+        """The pods that are deleted now; none while it is not due, or when the breach is over."""
+        if now < self.due or not any(is_breached(each, pods_of(each)) for each in self.breached):
+            return []
+        return [pod for pod in self._old(pods_of) if not pod.terminating]
+
+    def holds_nodes(self, pods_of: Callable[[PodClique], Sequence[Pod]]) -> bool:
+        """Whether there is something to give back."""
+        return any(pod.bound and pod.keeps_place for pod in self._old(pods_of))
+
+    def unless(self, pods_of: Callable[[PodClique], Sequence[Pod]]) -> str:
+        """What would prevent it: `unless 1 more pod of train-0-decode is ready`."""
+        missing = [(each.name, shortfall(each, pods_of(each))) for each in self.breached]
+        words = [f"{counted(number, 'more pod')} of {name}" for name, number in missing if number]
+        are = "is" if len(words) == 1 and words[0].startswith("1 ") else "are"
+        return f"unless {' and '.join(words)} {are} ready" if words else "unless its pods become ready"
+
+    def _old(self, pods_of: Callable[[PodClique], Sequence[Pod]]) -> Iterator[Pod]:
+        """The pods of the start that failed: what is younger than the deadline belongs to the next one."""
+        for clique in self.cliques:
+            for pod in pods_of(clique):
+                stamp = pod.metadata.creation_timestamp
+                if stamp and datetime.fromisoformat(stamp) < self.due:
+                    yield pod
+
+
+def termination_delay(template: PodCliqueSetTemplate) -> timedelta:
+    """How long a gang may be below its minimum."""
+    return durations.parse(template.termination_delay) if template.termination_delay else DEFAULT_DELAY
+
+
+def terminations(
+    cliques: Mapping[str, PodClique], layout: Callable[[int], Layout], delay: timedelta
+) -> list[Termination]:
+    """Everything of a set that is recycled unless it recovers; `layout` says how a replica is built."""
+    replicas = {_replica(clique) for clique in cliques.values() if _since(clique) is not None}
+    found: list[Termination] = []
+    for replica in sorted(each for each in replicas if each is not None):
+        found += _of_replica(replica, layout(replica), cliques, delay)
+    return found
+
+
+def _of_replica(
+    replica: int, layout: Layout, cliques: Mapping[str, PodClique], delay: timedelta
+) -> list[Termination]:
+    planned = list(layout.cliques(replica))
+    whole = tuple(cliques[each.name] for each in planned if each.name in cliques)
+    lost = [_Loss.of(each) for each in _breached((each for each in planned if each.group is None), cliques)]
+    alone: list[Termination] = []
+    for name, config in layout.groups(replica):
+        members = _group_replicas((each for each in planned if each.group), name)
+        broken = {
+            number: [_Loss.of(each) for each in found]
+            for number, each in members.items()
+            if (found := _breached(each, cliques))
+        }
+        spare = layout.replicas_of(name, config) - min(config.minimum, layout.replicas_of(name, config))
+        if len(broken) > spare:
+            # The group's minimum is gone since this many of its replicas were broken at once.
+            by_age = sorted(broken.values(), key=lambda losses: min(each.since for each in losses))
+            since = min(each.since for each in by_age[spare])
+            lost += [_Loss(each.clique, since) for losses in by_age for each in losses]
+            continue
+        for number, losses in broken.items():
+            alone.append(
+                Termination(
+                    replica,
+                    min(each.since for each in losses) + delay,
+                    tuple(cliques[each.name] for each in members[number] if each.name in cliques),
+                    tuple(each.clique for each in losses),
+                    GroupReplica(config, name, number).name,
+                )
+            )
+    if not lost:
+        return alone
+    due = min(each.since for each in lost) + delay
+    return [Termination(replica, due, whole, tuple(each.clique for each in lost)), *alone]
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """A clique below its minimum, and since when that counts."""
+
+    clique: PodClique
+    since: datetime
+
+    @classmethod
+    def of(cls, clique: PodClique) -> "_Loss":
+        since = _since(clique)
+        assert since is not None
+        return cls(clique, since)
+
+
+def _group_replicas(planned: Iterable[PlannedClique], group: str) -> dict[int, list[PlannedClique]]:
+    """The cliques of one scaling group, by its replica."""
+    found: dict[int, list[PlannedClique]] = {}
+    for each in planned:
+        if each.group is not None and each.group.group == group:
+            found.setdefault(each.group.number, []).append(each)
+    return found
+
+
+def _breached(planned: Iterable[PlannedClique], cliques: Mapping[str, PodClique]) -> list[PodClique]:
+    found = (cliques[each.name] for each in planned if each.name in cliques)
+    return [clique for clique in found if _since(clique) is not None]
+
+
+def _since(clique: PodClique) -> datetime | None:
+    """Since when a clique that once had its minimum has been below it; None while it is not, or is going."""
+    if clique.terminating or not is_true(clique.status.conditions, conditions.MIN_AVAILABLE_REACHED):
+        return None
+    breach = find_condition(clique.status.conditions, conditions.MIN_AVAILABLE_BREACHED)
+    if breach is None or not breach.is_true or not breach.last_transition_time:
+        return None
+    # Times in a status have whole seconds; nothing is recycled before its delay is over.
+    return datetime.fromisoformat(breach.last_transition_time) + timedelta(seconds=1)
+
+
+def _replica(clique: PodClique) -> int | None:
+    text = clique.labels.get(labels.SET_REPLICA_INDEX, "")
+    return int(text) if text.isascii() and text.isdigit() else None
