@@ -22,6 +22,17 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
+def duration_in_words(seconds: float) -> str:
+    """`3 h 12 m`, `40 s`: the two largest units that count."""
+    left = max(0, round(seconds))
+    days, left = divmod(left, 86400)
+    hours, left = divmod(left, 3600)
+    minutes, left = divmod(left, 60)
+    units = ((days, "d"), (hours, "h"), (minutes, "m"), (left, "s"))
+    first = next((place for place, (number, _) in enumerate(units) if number), len(units) - 1)
+    return " ".join(f"{number} {unit}" for number, unit in units[first : first + 2] if number) or "0 s"
+
+
 def value_in_words(value: object) -> str:
     """What somebody wrote where something else was wanted: `the text 'many'`, `a list`."""
     match value:

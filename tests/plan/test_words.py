@@ -5,7 +5,7 @@ import pytest
 from grove.plan.clique_status import desired_clique_status
 from grove.testing import make
 from grove.testing.virtual_time import EPOCH
-from grove.words import counted, file_problem
+from grove.words import counted, duration_in_words, file_problem
 
 CASES = {
     "none": (counted(0, "pod"), "0 pods"),
@@ -19,6 +19,14 @@ CASES = {
 @pytest.mark.parametrize(("found", "want"), CASES.values(), ids=CASES)
 def test_what_is_counted_agrees_with_its_number(found: str, want: str) -> None:
     assert found == want
+
+
+@pytest.mark.parametrize(
+    ("seconds", "want"),
+    [(0, "0 s"), (40.2, "40 s"), (90, "1 m 30 s"), (3600, "1 h"), (11520, "3 h 12 m"), (90061, "1 d 1 h")],
+)
+def test_a_duration_is_told_in_its_two_largest_units(seconds: float, want: str) -> None:
+    assert duration_in_words(seconds) == want
 
 
 def test_a_clique_of_one_pod_speaks_of_one_pod() -> None:

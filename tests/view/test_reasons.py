@@ -1,6 +1,7 @@
 """Which reason is shown first for sets, gangs, cliques and pods, and what is only a note."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import pytest
 
@@ -20,6 +21,8 @@ from grove.view.reasons import (
     reasons_of_gang,
     reasons_of_scaling_group,
 )
+
+NOW = datetime.fromisoformat("2030-01-01T00:48:00Z")
 
 
 def said(type: str, status: str, message: str = "", reason: str = "Because") -> Manifest:
@@ -161,6 +164,17 @@ SETS = {
         ],
         want=["degraded: Service train-0: belongs to nobody"],
     ),
+    "a set that is recycled unless it recovers": SetCase(
+        [
+            said("Accepted", "True"),
+            said(
+                "GangTerminationPending",
+                "True",
+                "replica 0 is recycled at 2030-01-01T04:00:00Z unless 1 more pod of a-0-decode is ready",
+            ),
+        ],
+        want=["lost pods: replica 0 is recycled in 3 h 12 m unless 1 more pod of a-0-decode is ready"],
+    ),
     "a set of which an edit waits": SetCase(
         [
             said("Accepted", "True"),
@@ -176,7 +190,7 @@ SETS = {
 def test_why_a_set_is_not_carried_out(case: SetCase) -> None:
     manifest = make.cliqueset_manifest("train")
     manifest["status"] = {"observedGeneration": case.observed, "conditions": case.said}
-    assert [str(each) for each in reasons_of_cliqueset(make.view(PodCliqueSet, manifest))] == case.want
+    assert [str(each) for each in reasons_of_cliqueset(make.view(PodCliqueSet, manifest), NOW)] == case.want
 
 
 def test_a_clique_says_what_kept_its_pods_from_being_written() -> None:

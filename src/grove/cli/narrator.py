@@ -14,8 +14,8 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import RUNNING, PodGang
 from grove.api.pod import Pod
-from grove.meta import Key, Object, Resource, UntypedObject, is_true
-from grove.view.reasons import reasons_of_cliqueset, waiting_for
+from grove.meta import Key, Object, Resource, UntypedObject, find_condition, is_true
+from grove.view.reasons import waiting_for
 from grove.view.world import node_view
 from grove.words import counted
 
@@ -75,8 +75,9 @@ class Narrator:
     def refusal(self, key: Key) -> str:
         """Why a set was refused; empty when it was not."""
         cliqueset = self.cliquesets.get(key)
-        why = reasons_of_cliqueset(cliqueset) if cliqueset is not None else ()
-        return next((reason.message for reason in why if reason.source == conditions.ACCEPTED), "")
+        told = cliqueset.status.conditions if cliqueset is not None else ()
+        accepted = find_condition(told, conditions.ACCEPTED)
+        return accepted.message if accepted is not None and accepted.status == "False" else ""
 
     def settled(self) -> bool:
         """Whether every set has all of its replicas available, or was refused."""

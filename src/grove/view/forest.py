@@ -56,7 +56,7 @@ def _cliqueset(cliqueset: PodCliqueSet, index: Index) -> CliqueSetView:
     groups = index.groups_of_set.get(cliqueset.key, ())
     return CliqueSetView(
         **_identity(cliqueset, kinds.CLIQUESETS, index),
-        why=reasons_of_cliqueset(cliqueset),
+        why=reasons_of_cliqueset(cliqueset, index.now),
         replicas=cliqueset.spec.replicas,
         available=cliqueset.status.available_replicas,
         gang_count=len(gangs),

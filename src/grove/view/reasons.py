@@ -4,7 +4,10 @@ Which step keeps a gang from running is decided in `plan.why_not`; here it gets 
 everything else that the gang has to say.
 """
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from grove.api import conditions
@@ -15,7 +18,9 @@ from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Condition, find_condition
 from grove.plan.why_not import why_not
 from grove.view.model import Reason
+from grove.words import duration_in_words
 
+_DEADLINE: Final = re.compile(r"at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
 #: What a gang that has not made a step does instead.
 _STEPS: Final = {
     conditions.INITIALIZED: "waits for its pods",
@@ -37,6 +42,7 @@ _OF_SETS: Final = (
     _Sign(conditions.ACCEPTED, "False", "refused"),
     _Sign(conditions.DEGRADED, "True", "degraded"),
     _Sign(conditions.TOPOLOGY_LEVELS_UNAVAILABLE, "True", "topology"),
+    _Sign(conditions.GANG_TERMINATION_PENDING, "True", "lost pods"),
     _Sign(conditions.EDIT_PENDING, "True", "edit pending", blocking=False),
 )
 _OF_GANGS: Final = (
@@ -53,12 +59,25 @@ _OF_GANGS: Final = (
 )
 
 
-def reasons_of_cliqueset(cliqueset: PodCliqueSet) -> tuple[Reason, ...]:
-    """Why a set is not carried out as it is written."""
+def reasons_of_cliqueset(cliqueset: PodCliqueSet, now: datetime) -> tuple[Reason, ...]:
+    """Why a set is not carried out as it is written, or does not stay as it is."""
     found = _signs(cliqueset.status.conditions, _OF_SETS)
+    found = [_counting_down(each, now) for each in found]
     if cliqueset.status.observed_generation is None:
         found.append(Reason("no operator has reconciled it yet"))
     return tuple(found)
+
+
+def _counting_down(reason: Reason, now: datetime) -> Reason:
+    """A deadline as the time that is left."""
+    if reason.source != conditions.GANG_TERMINATION_PENDING:
+        return reason
+
+    def left(found: re.Match[str]) -> str:
+        seconds = (datetime.fromisoformat(found[1]) - now).total_seconds()
+        return f"in {duration_in_words(seconds)}" if seconds > 0 else "now"
+
+    return replace(reason, message=_DEADLINE.sub(left, reason.message))
 
 
 def reasons_of_gang(gang: PodGang) -> tuple[Reason, ...]:

@@ -1,0 +1,114 @@
+"""When gangs below their minimum are recycled, and what of them."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import pytest
+
+from grove.api import labels
+from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.pod import Pod
+from grove.meta import Manifest
+from grove.plan.layout import layout_of
+from grove.plan.termination import Termination, termination_delay, terminations
+from grove.testing import make
+
+NOON = datetime.fromisoformat("2030-01-01T12:00:00Z")
+HOUR = timedelta(hours=1)
+#: A time in a status has whole seconds: the breach may have begun almost a second later.
+SECOND = timedelta(seconds=1)
+
+CLIQUESET = make.view(
+    PodCliqueSet,
+    make.cliqueset_manifest(
+        "t",
+        {"a": 2, "b": 1},
+        groups=[make.scaling_group("g", ["b"], replicas=3, minAvailable=2)],
+        template={"terminationDelay": "1h"},
+    ),
+)
+
+
+def clique(name: str, breached: int | None = None, *, reached: bool = True) -> PodClique:
+    """A clique that has been below its minimum since so many minutes after noon."""
+    since = (NOON + timedelta(minutes=breached or 0)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    told = [said("MinAvailableBreached", "False" if breached is None else "True", since)]
+    if reached:
+        told.append(said("MinAvailableReached", "True", since))
+    manifest = make.clique_manifest(name, 1, labels={labels.SET_REPLICA_INDEX: "0"})
+    return make.view(PodClique, {**manifest, "status": {"conditions": told}})
+
+
+def said(type: str, status: str, since: str) -> Manifest:
+    return {"type": type, "status": status, "reason": "R", "message": "", "lastTransitionTime": since}
+
+
+def found(*cliques: PodClique) -> list[Termination]:
+    layout = layout_of(CLIQUESET, {})
+    return terminations({each.name: each for each in cliques}, lambda _: layout, HOUR)
+
+
+@dataclass(frozen=True)
+class Case:
+    breached: dict[str, int | None]
+    #: Minutes after noon at which what is recycled.
+    want: list[tuple[str, int]] = field(default_factory=list)
+    never_whole: tuple[str, ...] = ()
+
+
+CASES = {
+    "nothing is wrong": Case({}),
+    "a standalone clique": Case({"t-0-a": 5}, [("replica 0", 65)]),
+    "a group replica that the group can spare": Case({"t-0-g-2-b": 5}, [("group replica t-0-g-2", 65)]),
+    "one of the base gang that the group can spare": Case({"t-0-g-0-b": 5}, [("group replica t-0-g-0", 65)]),
+    "the second one costs the set replica, from when the second broke": Case(
+        {"t-0-g-0-b": 5, "t-0-g-2-b": 20}, [("replica 0", 80)]
+    ),
+    "in whichever order they broke": Case({"t-0-g-0-b": 20, "t-0-g-2-b": 5}, [("replica 0", 80)]),
+    "the earliest breach of the replica counts": Case(
+        {"t-0-a": 7, "t-0-g-0-b": 20, "t-0-g-2-b": 5}, [("replica 0", 67)]
+    ),
+    "a standalone clique and a spare group replica": Case(
+        {"t-0-a": 9, "t-0-g-1-b": 3}, [("replica 0", 69), ("group replica t-0-g-1", 63)]
+    ),
+    "a clique that never had its minimum": Case({"t-0-a": 5}, never_whole=("t-0-a",)),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_is_recycled_when(case: Case) -> None:
+    names = ("t-0-a", "t-0-g-0-b", "t-0-g-1-b", "t-0-g-2-b")
+    cliques = [clique(name, case.breached.get(name), reached=name not in case.never_whole) for name in names]
+    told = [(each.subject, each.due) for each in found(*cliques)]
+    assert told == [(what, NOON + timedelta(minutes=minutes) + SECOND) for what, minutes in case.want]
+
+
+def pod(name: str, created: datetime, **fields: object) -> Pod:
+    manifest = make.pod_manifest(name, 0, **fields)  # type: ignore[arg-type]
+    manifest["metadata"]["creationTimestamp"] = created.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return make.view(Pod, manifest)
+
+
+def test_pods_that_are_younger_than_the_deadline_belong_to_the_next_start() -> None:
+    (due,) = found(clique("t-0-a", 0))
+    old, young = pod("t-0-a", NOON), pod("t-0-a", due.due)
+    assert due.doomed(lambda _: [old, young], due.due) == [old]
+
+
+def test_nothing_is_deleted_before_the_deadline_or_once_enough_pods_work() -> None:
+    (due,) = found(clique("t-0-a", 0))
+    waiting, working = [pod("t-0-a", NOON)], [pod("t-0-a", NOON, node="n1", ready=True)]
+    assert due.doomed(lambda _: waiting, due.due - SECOND) == []
+    assert due.doomed(lambda _: working, due.due) == []
+
+
+def test_a_gang_of_which_nothing_is_on_a_node_holds_nothing() -> None:
+    (due,) = found(clique("t-0-a", 0))
+    assert not due.holds_nodes(lambda _: [pod("t-0-a", NOON)])
+    assert due.holds_nodes(lambda _: [pod("t-0-a", NOON, node="n1")])
+
+
+def test_without_a_delay_it_is_four_hours() -> None:
+    assert termination_delay(CLIQUESET.template) == HOUR
+    assert termination_delay(make.view(PodCliqueSet, make.cliqueset_manifest("t")).template) == 4 * HOUR
