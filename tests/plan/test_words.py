@@ -39,6 +39,7 @@ def test_a_clique_of_one_pod_speaks_of_one_pod() -> None:
     assert said == {
         "PodCliqueScheduled": "1 pod is placed on a node, at least 1 is needed",
         "MinAvailableBreached": "1 pod is ready or starting, at least 1 is needed",
+        "MinAvailableReached": "1 pod was placed and working",
         "Ready": "1 of 1 pods are ready",
         "Available": "1 pod is ready, at least 1 is needed",
         "Progressing": "",

@@ -128,7 +128,7 @@ def _reached(clique: PodClique, pods: Sequence[Pod]) -> Condition | None:
         type=conditions.MIN_AVAILABLE_REACHED,
         status="True",
         reason=conditions.SUFFICIENT_READY_PODS,
-        message=f"{counted(minimum, 'pod was', 'pods were')} placed at the same time",
+        message=f"{counted(minimum, 'pod was', 'pods were')} placed and working",
     )
 
 
