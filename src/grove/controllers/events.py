@@ -82,13 +82,15 @@ def gates_stay_closed(gang: PodGang, why: str) -> Event:
 
 def recycled(cliqueset: PodCliqueSet, what: Termination, pods: int) -> Event:
     """With the reasons that clients of the Go operator know."""
-    reason = "PodCliqueScalingGroupReplica" if what.group_replica else "PodCliqueSetReplica"
     below = " and ".join(clique.name for clique in what.breached)
     message = (
         f"{below} had too few working pods for longer than terminationDelay: {what.subject} is recycled, "
     )
     message += f"{counted(pods, 'pod was', 'pods were')} deleted"
-    return Event(WARNING, f"{reason}DeleteSuccessful", message, _about(kinds.CLIQUESETS, cliqueset))
+    about = _about(kinds.CLIQUESETS, cliqueset)
+    if what.group_replica:
+        return Event(WARNING, "PodCliqueScalingGroupReplicaDeleteSuccessful", message, about)
+    return Event(WARNING, "PodCliqueSetReplicaDeleteSuccessful", message, about)
 
 
 def termination_pending(cliqueset: PodCliqueSet, message: str) -> Event:
