@@ -3,7 +3,7 @@
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -54,6 +54,7 @@ from grove.runtime.cache import Cache
 from grove.runtime.clock import Clock, SystemClock
 from grove.runtime.controller import Controller
 from grove.runtime.events import Recorder
+from grove.runtime.informer import Informer
 from grove.runtime.lease import LeaderElector, LeaseTimes
 from grove.runtime.manager import Manager
 from grove.runtime.metrics import Metrics
@@ -123,71 +124,106 @@ async def assemble(
     does nothing else. With leader election, what it writes besides its lease and events about itself passes
     the elector's fence. `host` is where the probes are served unless the configuration names an address.
     """
-    clock, rng = clock or SystemClock(), rng or random.Random()
-    metrics = Metrics()
-    elector = _elector(election_client or client, configuration, identity, clock, rng, metrics, only)
-    own_events = Recorder(client, clock, labels.MANAGER, instance=identity.name, metrics=metrics)
+    process = _Process(
+        client, configuration, identity, clock or SystemClock(), rng or random.Random(), Metrics(), only
+    )
+    elector = _elector(process, election_client or client)
+    own_events = process.recorder()
     if elector is not None:
-        client = client.fenced(elector.fence)
-    traffic, load = PodTraffic(clock), WriteLoad()
-    preemptions = Preemptions(clock)
-    cache = _cache(client, clock, rng, traffic, preemptions, only)
+        process = replace(process, client=client.fenced(elector.fence))
+    deps = _dependencies(process)
+    await _require_crds(process.client)
+    await deps.scheduling.discover()
+    _watch_optional_kinds(process, deps)
+    standalone = StandalonePods(process.client, deps.cache)
+    controllers = _controllers(process, deps, standalone)
+    _forget_the_gone(deps, standalone)
+    wakeups.connect(deps.cache, deps.scheduling, deps.devices, dict(controllers), deps.applier.own_writes)
+    manager = _manager(process, deps, controllers, elector, host if health else None)
+    manager.add_service("own events", own_events.run)
+    return Operator(
+        manager, deps.cache, controllers, deps.scheduling, process.metrics, deps.recorder, own_events
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """What every part of one operator process is wired with."""
+
+    client: Client
+    configuration: OperatorConfiguration
+    identity: Identity
+    clock: Clock
+    rng: random.Random
+    metrics: Metrics
+    #: The backend that this is the process of; blank for the operator.
+    only: str
+
+    def recorder(self) -> Recorder:
+        return Recorder(
+            self.client, self.clock, labels.MANAGER, instance=self.identity.name, metrics=self.metrics
+        )
+
+    def randomness(self) -> random.Random:
+        """A source of its own for one part: what the others draw does not change what it draws."""
+        return random.Random(self.rng.getrandbits(64))
+
+
+def _dependencies(process: _Process) -> Dependencies:
+    """What the reconcilers share; nothing of it runs yet."""
+    client, clock = process.client, process.clock
+    traffic, load, preemptions = PodTraffic(clock), WriteLoad(), Preemptions(clock)
+    cache, pods = _cache(process)
     vanished = Vanished(client, cache)
-    devices = Devices(client, cache, clock, random.Random(rng.getrandbits(64)))
-    if not only:
+    devices = Devices(client, cache, clock, process.randomness())
+    observation = Observation(client, clock, process.randomness())
+    remarks = Remarks(client, cache, clock, process.randomness())
+    for saw in (traffic.saw, preemptions.saw, vanished.saw, remarks.saw):
+        pods.subscribe(saw)
+    if not process.only:
         cache.listen(kinds.CLIQUESETS, devices.saw)
-    pods = cache.informer(kinds.PODS)
-    if pods is not None:
-        pods.subscribe(vanished.saw)
-    observation = Observation(client, clock, random.Random(rng.getrandbits(64)))
-    remarks = Remarks(client, cache, clock, random.Random(rng.getrandbits(64)))
-    if pods is not None:
-        pods.subscribe(remarks.saw)
-    scheduling = _scheduling(client, cache, configuration, metrics, observation, remarks, only)
-    await _require_crds(client)
-    await scheduling.discover()
-    if not only:
-        watch_optional = partial(_watch_optional, cache, scheduling, configuration)
-        watch_optional()
-        scheduling.changed.append(watch_optional)
-    recorder = Recorder(client, clock, labels.MANAGER, instance=identity.name, metrics=metrics)
     applier = Applier(client, load)
-    deps = Dependencies(
+    return Dependencies(
         cache,
         applier,
         Reporter(applier, StatusThrottle(clock, traffic, load)),
         Liveness(client),
-        scheduling,
-        recorder,
-        Milestones(metrics, cache),
+        _scheduling(process, cache, observation, remarks),
+        process.recorder(),
+        Milestones(process.metrics, cache),
         preemptions,
         vanished,
         devices,
         clock,
     )
-    standalone = StandalonePods(client, cache)
-    contests, trials = Contests(client, clock), Trials(client, clock, applier.slots)
-    controllers = _controllers(deps, standalone, contests, trials, configuration, metrics, rng, only)
-    _forget_the_gone(deps, standalone)
-    wakeups.connect(cache, scheduling, devices, dict(controllers), applier.own_writes)
-    probes = configuration.server.health_probes
+
+
+def _manager(
+    process: _Process,
+    deps: Dependencies,
+    controllers: dict[str, Controller],
+    elector: LeaderElector | None,
+    host: str | None,
+) -> Manager:
+    """What starts and stops everything; without a `host` it serves no probes and tunes no collector."""
+    probes = process.configuration.server.health_probes
     manager = Manager(
-        cache,
+        deps.cache,
         list(controllers.values()),
-        metrics=metrics,
-        recorder=recorder,
+        metrics=process.metrics,
+        recorder=deps.recorder,
         elector=elector,
-        health_address=(probes.bind_address or host, probes.port) if health else None,
-        tune_gc=health,
+        health_address=(probes.bind_address or host, probes.port) if host is not None else None,
+        tune_gc=host is not None,
     )
+    scheduling = deps.scheduling
+    definitions = Definitions(process.client, deps.clock, process.randomness(), changed=scheduling.stir)
     manager.add_service("discovery", scheduling.run)
-    manager.add_service("observation", observation.run)
-    manager.add_service("remarks", remarks.run)
-    manager.add_service("claim templates", devices.run)
-    manager.add_service("own events", own_events.run)
-    definitions = Definitions(client, clock, random.Random(rng.getrandbits(64)), changed=scheduling.stir)
+    manager.add_service("observation", scheduling.observation.run)
+    manager.add_service("remarks", scheduling.remarks.run)
+    manager.add_service("claim templates", deps.devices.run)
     manager.add_service("definitions", definitions.run)
-    return Operator(manager, cache, controllers, scheduling, metrics, recorder, own_events)
+    return manager
 
 
 async def _require_crds(client: Client) -> None:
@@ -203,21 +239,14 @@ async def _require_crds(client: Client) -> None:
         )
 
 
-def _cache(
-    client: Client,
-    clock: Clock,
-    rng: random.Random,
-    traffic: PodTraffic,
-    preemptions: Preemptions,
-    only: str,
-) -> Cache:
-    """One informer for each kind that we read; pods only of gangs, services only where they are ours."""
-    cache = Cache(client, clock, rng=rng)
+def _cache(process: _Process) -> tuple[Cache, Informer[Pod]]:
+    """One informer for each kind that we read, and that of pods: only of gangs, also of standalone ones."""
+    cache = Cache(process.client, process.clock, rng=process.rng)
     cache.add(kinds.CLIQUESETS, PodCliqueSet)
     for kind in registry.KINDS:
         if kind.resource in registry.OPTIONAL:
             continue
-        if only and kind.resource not in registry.MEMBERSHIP:
+        if process.only and kind.resource not in registry.MEMBERSHIP:
             # Whoever makes no children of sets need not be allowed to read all of their kinds.
             continue
         indexes = {BY_SET: set_of, **_INDEXES.get(kind.resource, {})}
@@ -236,14 +265,21 @@ def _cache(
             PODS_BY_CLAIM: claims_used,
         },
     )
-    pods.subscribe(traffic.saw)
-    pods.subscribe(preemptions.saw)
     cache.add(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding)
-    return cache
+    return cache, pods
 
 
-def _watch_optional(cache: Cache, scheduling: Scheduling, configuration: OperatorConfiguration) -> None:
-    """Read those kinds of children that not every cluster serves, where they are served now."""
+def _watch_optional_kinds(process: _Process, deps: Dependencies) -> None:
+    """Read those kinds of children that not every cluster serves, now and whenever that changes."""
+    if process.only:
+        return
+    watch = partial(_watch_served, deps.cache, deps.scheduling, process.configuration)
+    watch()
+    deps.scheduling.changed.append(watch)
+
+
+def _watch_served(cache: Cache, scheduling: Scheduling, configuration: OperatorConfiguration) -> None:
+    """Read those of the optional kinds that are served now."""
     unused = () if configuration.network.auto_mnnvl_enabled else (kinds.COMPUTE_DOMAINS,)
     for kind in registry.KINDS:
         if kind.resource not in registry.OPTIONAL:
@@ -254,48 +290,42 @@ def _watch_optional(cache: Cache, scheduling: Scheduling, configuration: Operato
             cache.remove(kind.resource)
 
 
-def _scheduling(
-    client: Client,
-    cache: Cache,
-    configuration: OperatorConfiguration,
-    metrics: Metrics,
-    observation: Observation,
-    remarks: Remarks,
-    only: str,
-) -> Scheduling:
-    scheduler = configuration.scheduler
+def _scheduling(process: _Process, cache: Cache, observation: Observation, remarks: Remarks) -> Scheduling:
+    scheduler = process.configuration.scheduler
     offered = installed()
     registry = registry_for(scheduler, offered)
     for each in offered:
         if each.problem:
             log.warning("a scheduler backend cannot be used and is left out", extra={"error": each.problem})
-    configs = configs_for(registry, scheduler)
-    external = external_in(registry, scheduler)
     return Scheduling(
-        registry, client, cache, metrics, observation, remarks, configs=configs, external=external, only=only
+        registry,
+        process.client,
+        cache,
+        process.metrics,
+        observation,
+        remarks,
+        configs=configs_for(registry, scheduler),
+        external=external_in(registry, scheduler),
+        only=process.only,
     )
 
 
-def _controllers(
-    deps: Dependencies,
-    standalone: StandalonePods,
-    contests: Contests,
-    trials: Trials,
-    configuration: OperatorConfiguration,
-    metrics: Metrics,
-    rng: random.Random,
-    only: str,
-) -> dict[str, Controller]:
-    syncs = configuration.controllers
-    topology_aware = configuration.topology_aware_scheduling.enabled
-    most = configuration.limits.pods_per_set
-    reconcilers: dict[str, tuple[Reconciler, int]] = {
+def _reconcilers(
+    process: _Process, deps: Dependencies, standalone: StandalonePods
+) -> dict[str, tuple[Reconciler, int]]:
+    """The reconcilers of this process by the name of their controller, each with how much it does at once."""
+    configuration, client = process.configuration, process.client
+    syncs, most = configuration.controllers, configuration.limits.pods_per_set
+    gangs = (GangReconciler(deps, standalone), syncs.pod_gang.concurrent_syncs)
+    if process.only:
+        return {wakeups.GANG: gangs}
+    return {
         wakeups.CLIQUESET: (
             CliqueSetReconciler(
                 deps,
-                contests,
-                trials,
-                topology_aware=topology_aware,
+                Contests(client, deps.clock),
+                Trials(client, deps.clock, deps.applier.slots),
+                topology_aware=configuration.topology_aware_scheduling.enabled,
                 pods_per_set=most,
                 nvlink_domains=configuration.network.auto_mnnvl_enabled,
             ),
@@ -313,21 +343,22 @@ def _controllers(
             ScalingGroupReconciler(deps),
             syncs.pod_clique_scaling_group.concurrent_syncs,
         ),
-        wakeups.GANG: (GangReconciler(deps, standalone), syncs.pod_gang.concurrent_syncs),
+        wakeups.GANG: gangs,
         wakeups.TOPOLOGY: (TopologyReconciler(deps), 1),
     }
-    if only:
-        reconcilers = {wakeups.GANG: reconcilers[wakeups.GANG]}
+
+
+def _controllers(process: _Process, deps: Dependencies, standalone: StandalonePods) -> dict[str, Controller]:
     controllers = {}
-    for name, (reconciler, workers) in reconcilers.items():
+    for name, (reconciler, workers) in _reconcilers(process, deps, standalone).items():
         controller = Controller(
             name,
             reconciler.reconcile,
             clock=deps.clock,
             cache=deps.cache,
             workers=workers,
-            metrics=metrics,
-            rng=random.Random(rng.getrandbits(64)),
+            metrics=process.metrics,
+            rng=process.randomness(),
         )
         reconciler.barrier = controller.barrier
         controllers[name] = controller
@@ -352,26 +383,18 @@ def _gone(forget: Callable[[str], None], old: Object | None, new: Object | None)
         forget(old.uid)
 
 
-def _elector(
-    client: Client,
-    configuration: OperatorConfiguration,
-    identity: Identity,
-    clock: Clock,
-    rng: random.Random,
-    metrics: Metrics,
-    only: str,
-) -> LeaderElector | None:
-    election = configuration.leader_election
+def _elector(process: _Process, client: Client) -> LeaderElector | None:
+    election, identity = process.configuration.leader_election, process.identity
     if not election.enabled:
         return None
     return LeaderElector(
         client,
-        Key(election.resource_namespace or identity.namespace, election.lease_name(only)),
+        Key(election.resource_namespace or identity.namespace, election.lease_name(process.only)),
         identity.name,
-        clock=clock,
-        rng=rng,
+        clock=process.clock,
+        rng=process.rng,
         times=LeaseTimes(election.lease_seconds, election.renew_seconds, election.retry_seconds),
-        metrics=metrics,
+        metrics=process.metrics,
     )
 
 

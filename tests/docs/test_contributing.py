@@ -26,8 +26,6 @@ LONG_FUNCTIONS: Final = frozenset(
     {
         "api.accept",
         "api.create",
-        "assembly._controllers",
-        "assembly.assemble",
         "build.go",
         "cache.add",
         "cliques.desired_clique",
@@ -37,7 +35,6 @@ LONG_FUNCTIONS: Final = frozenset(
         "schedulers._volcano",
         "scheduling.__init__",
         "up.up",
-        "wakeups.connect",
         "yunikorn_rules.placeholder",
     }
 )

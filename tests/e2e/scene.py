@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 from tests.e2e.judges import Judge
 from tests.e2e.ledger import Ledger
+from tests.raw import raw
 
 from grove.api import kinds, labels
 from grove.errors import NotFound
@@ -84,7 +85,8 @@ class Scene:
 
     async def edit(self, of: Resource, name: str, patch: Manifest) -> None:
         """A change by hand, under a person's name and not under the operator's."""
-        await self.user.raw(
+        await raw(
+            self.user,
             "PATCH",
             of.path(self.namespace, name),
             query=[("fieldManager", "kubectl-edit")],

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from tests.kube.stub import Asked, Reply, client_of, client_to, refusal, reply, serve
+from tests.raw import raw
 
 from grove import errors
 from grove.kube.client import Client, Written
@@ -263,7 +264,7 @@ async def test_many_requests_share_few_connections() -> None:
 
 async def test_raw_gives_the_body_as_it_came() -> None:
     async with serve(Reply(body=b"line 1\nline 2\n")) as stub, client_of(stub) as client:
-        response = await client.raw("GET", "/api/v1/namespaces/x/pods/a/log", query=[("tailLines", "2")])
+        response = await raw(client, "GET", "/api/v1/namespaces/x/pods/a/log", query=[("tailLines", "2")])
         assert (response.status, response.body) == (200, b"line 1\nline 2\n")
         assert stub.asked[0].query == {"tailLines": "2"}
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from tests.kube.stub import Asked, Reply, client_of, refusal, reply, serve
+from tests.raw import raw
 
 from grove.errors import Deposed
 from grove.kube.client import Client
@@ -25,7 +26,7 @@ WRITES: dict[str, Callable[[Client], Awaitable[object]]] = {
     "replace": lambda client: client.replace(PODS, POD),
     "delete": lambda client: client.delete(PODS, KEY),
     "delete collection": lambda client: client.delete_collection(PODS, namespace="x"),
-    "raw": lambda client: client.raw("POST", "/api/v1/namespaces/x/pods", body=b"{}"),
+    "raw": lambda client: raw(client, "POST", "/api/v1/namespaces/x/pods", body=b"{}"),
 }
 HARMLESS: dict[str, Callable[[Client], Awaitable[object]]] = {
     "get": lambda client: client.get(PODS, KEY, type=dict),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 from tests.kube.stub import Reply, client_of, client_to, refusal, reply, serve
+from tests.raw import raw
 
 from grove import errors
 from grove.kube.client import Client
@@ -160,7 +161,7 @@ async def test_an_answer_that_does_not_come_in_time_is_unreachable() -> None:
     hanging = Reply(chunks=[], then="hang")
     async with serve(hanging) as stub, client_of(stub, attempts=1) as client:
         with pytest.raises(errors.Unreachable, match="no answer in time") as caught:
-            await client.raw("GET", "/slow", timeout=0.02)
+            await raw(client, "GET", "/slow", timeout=0.02)
         assert caught.value.reason == TIMED_OUT
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+from tests.raw import raw
 from tests.scenarios.judging import WAY_OUT, Expected, faults, is_leaving, owner_uid
 from tests.scenarios.sampling import Sampler, watched_faults
 from tests.scenarios.stories import (
@@ -92,7 +93,8 @@ class Scene:
     async def patch(self, resource: Resource, name: str, patch: Manifest, *, subresource: str = "") -> None:
         """Change an object as `kubectl edit` does."""
         path = resource.path("default", name) + (f"/{subresource}" if subresource else "")
-        await self.world.user.raw(
+        await raw(
+            self.world.user,
             "PATCH",
             path,
             query=[("fieldManager", "kubectl-edit")],

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+from tests.raw import raw
 
 from grove.api import kinds, labels
 from grove.api.config import load
@@ -219,8 +220,8 @@ async def reasons_about(world: World, kind: str, name: str) -> list[str]:
 
 async def table(world: World, resource: Resource) -> list[dict[str, object]]:
     """What `kubectl get -o wide` prints: a mapping from column to cell for each row."""
-    answer = await world.user.raw(
-        "GET", resource.path("default"), accept="application/json;as=Table;v=v1;g=meta.k8s.io"
+    answer = await raw(
+        world.user, "GET", resource.path("default"), accept="application/json;as=Table;v=v1;g=meta.k8s.io"
     )
     body = msgspec.json.decode(answer.body, type=Manifest)
     columns = [column["name"] for column in body["columnDefinitions"]]

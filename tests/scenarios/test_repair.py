@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
+from tests.raw import raw
 from tests.scenarios.stories import (
     OBJECT_STAGES,
     STAGES,
@@ -37,7 +38,8 @@ async def edit(
     world: World, resource: Resource, name: str, patch: Manifest, *, manager: str = "kubectl-edit"
 ) -> None:
     """Change an object as this field manager does."""
-    await world.user.raw(
+    await raw(
+        world.user,
         "PATCH",
         resource.path("default", name),
         query=[("fieldManager", manager)],

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 import pytest
+from tests.raw import raw
 from tests.scenarios.startup import CASES, CLIQUES, NAME, STARTUP, Case, clique_of, slow, waits, without_order
 from tests.scenarios.stories import STAGES, condition_of, everything_of
 from tests.scenarios.workloads import in_order, wl2
@@ -192,8 +193,11 @@ def test_what_is_waited_for_is_said_by_the_pod_itself() -> None:
         await world.until(begun, "a worker waits")
         await asyncio.sleep(5)
         name = (await worker())["metadata"]["name"]
-        log = await world.user.raw(
-            "GET", f"{kinds.PODS.path('default')}/{name}/log", query=[("container", "grove-initc")]
+        log = await raw(
+            world.user,
+            "GET",
+            f"{kinds.PODS.path('default')}/{name}/log",
+            query=[("container", "grove-initc")],
         )
         assert log.body.decode() == "waiting for llm-0-fe: 0 of 2 ready\n"
         assert (await world.gang("llm-0") or {})["status"]["phase"] == "Starting"

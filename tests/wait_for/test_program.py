@@ -69,7 +69,7 @@ def test_a_long_list_comes_in_pages_and_counts_when_it_is_complete() -> None:
     assert it.finished
 
 
-def test_a_page_that_the_server_has_forgotten_begins_the_list_anew() -> None:
+def test_a_page_that_the_server_has_forgotten_starts_the_list_over() -> None:
     it = program()
     it.listed(listed(pod("a", "fe"), more="page-2"))
     it.refused(410, "The provided continue parameter is too old")

@@ -29,7 +29,7 @@ from grove.kube.client import Client, Written
 from grove.meta import Key, Object, Resource, manifest_key
 from grove.plan.changes import Apply, Change, Create, Delete, JsonPatch, Patch
 from grove.plan.children import Plan, Settled
-from grove.plan.last_errors import Told, error_code
+from grove.plan.last_errors import CodedError, error_code
 from grove.plan.slices import Work, first
 from grove.runtime.slots import Slots
 from grove.words import counted
@@ -360,10 +360,10 @@ async def _unless_gone(write: Callable[[], Awaitable[Written]]) -> Written | Non
 
 def failures_text(failures: Iterable[tuple[Change, GroveError]]) -> str:
     """Failures for people: each refusal once, however many objects it met."""
-    return "; ".join(error.text for error in told_once(failures))
+    return "; ".join(error.text for error in distinct_errors(failures))
 
 
-def told_once(failures: Iterable[tuple[Change, GroveError]]) -> list[Told]:
+def distinct_errors(failures: Iterable[tuple[Change, GroveError]]) -> list[CodedError]:
     """The code and the sentence of each refusal; those that differ in the object's name alone are one."""
     alike: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for change, failure in failures:
@@ -376,5 +376,5 @@ def told_once(failures: Iterable[tuple[Change, GroveError]]) -> list[Told]:
     for (code, _), group in alike.items():
         text, kind = min(group)
         more = len(group) - 1
-        found.append(Told(code, f"{text} ({counted(more, f'more {kind}')} alike)" if more else text))
+        found.append(CodedError(code, f"{text} ({counted(more, f'more {kind}')} alike)" if more else text))
     return found

@@ -18,8 +18,8 @@ from grove.controllers.apply import (
     Applied,
     NameTaken,
     WriteBarrier,
+    distinct_errors,
     failures_text,
-    told_once,
 )
 from grove.controllers.dependencies import Dependencies
 from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_OWNER, of_one_set, pods_of, predecessors_of
@@ -31,7 +31,7 @@ from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.clique_status import desired_clique_status
 from grove.plan.failures import failures_in_a_row, how_it_failed, resting
 from grove.plan.gang.restart import bound_by_podgroup, kept, ungrouped
-from grove.plan.last_errors import Told
+from grove.plan.last_errors import CodedError
 from grove.plan.moves import backend_of, leaves, stranded
 from grove.plan.places import leaving, until_stuck
 from grove.plan.pods import NewPod, PodPlan, desired_pod, mislabelled, outdated, plan_pods
@@ -243,7 +243,7 @@ class CliqueReconciler:
         now = self.deps.clock.now()
         if (shortage := self.limit.shortage(clique.key)) is not None:
             applied = replace(applied, failures=[*applied.failures, (Create(kinds.PODS, {}), shortage)])
-        told = [*told_once(applied.refusals), *self._missing_templates(seen)]
+        told = [*distinct_errors(applied.refusals), *self._missing_templates(seen)]
         status = desired_clique_status(clique, seen.pods, told, now=now)
         reported = await self.deps.reporter.report(
             kinds.CLIQUES,
@@ -260,12 +260,12 @@ class CliqueReconciler:
                 self.deps.recorder.send(events.failed_pod_replaced(clique, how_it_failed(pod)))
         return reported.outcome
 
-    def _missing_templates(self, seen: Seen) -> list[Told]:
+    def _missing_templates(self, seen: Seen) -> list[CodedError]:
         """What keeps the claims from being made that pods wait for; the set tells it by an event."""
         if seen.cliqueset is None or not self.deps.devices.awaits(seen.clique.key):
             return []
         missing = missing_templates(self.deps.devices.templates_of(seen.cliqueset))
-        return [Told(ClaimTemplateNotFound.code, text) for text in missing]
+        return [CodedError(ClaimTemplateNotFound.code, text) for text in missing]
 
 
 async def _creations(

@@ -23,10 +23,10 @@ from grove.controllers.apply import (
     Batch,
     NameTaken,
     WriteBarrier,
+    distinct_errors,
     failures_text,
     first_batch,
     first_removals,
-    told_once,
 )
 from grove.controllers.dependencies import Dependencies
 from grove.controllers.members import PODS_BY_OWNER, pods_of
@@ -43,7 +43,7 @@ from grove.plan.domains import moved_domains
 from grove.plan.edits import decided_minima, impossible_edits, placed_gangs
 from grove.plan.group_limit import grant_replicas
 from grove.plan.hashing import generation_hash
-from grove.plan.last_errors import Told
+from grove.plan.last_errors import CodedError
 from grove.plan.moves import any_leaves, backend_of, moved, placed_by, staying_gangs
 from grove.plan.sharing import missing_templates
 from grove.plan.termination import Termination
@@ -329,10 +329,10 @@ class CliqueSetReconciler:
             if known is None or missing not in known.message:
                 send(events.claim_template_missing(cliqueset, missing))
 
-    def _unread(self, seen: CliqueSetState) -> list[Told]:
+    def _unread(self, seen: CliqueSetState) -> list[CodedError]:
         """Why it is not known whether templates of device claims exist."""
         problems = self.deps.devices.unread(seen.cliqueset).values()
-        return [Told("ERR_GET_RESOURCECLAIMTEMPLATE", problem) for problem in problems if problem]
+        return [CodedError("ERR_GET_RESOURCECLAIMTEMPLATE", problem) for problem in problems if problem]
 
     def facts(self, seen: CliqueSetState, judgement: Judgement, applied: Applied) -> SetFacts:
         """What the set's status is made of."""
@@ -352,8 +352,8 @@ class CliqueSetReconciler:
             topology=judgement.levels,
             pending=edit_pending(seen) if not judgement.refused else None,
             failures=[
-                *(Told(PodLimitReached.code, text) for text in seen.granted.sentences),
-                *told_once(applied.refusals),
+                *(CodedError(PodLimitReached.code, text) for text in seen.granted.sentences),
+                *distinct_errors(applied.refusals),
                 *self._unread(seen),
             ],
             missing_templates=missing_templates(seen.claim_templates) if not judgement.refused else (),

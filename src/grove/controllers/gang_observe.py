@@ -72,8 +72,8 @@ class GangObserver:
         )
         seen = self._remembered(self._translated(self._after_base(self._of_a_set(seen))))
         if is_standalone(gang) and backend is not None and duties.objects and seen.translated.failure is None:
-            guests = await self.standalone.preparations(gang, pods, backend, seen.context)
-            return replace(seen, preparations=guests)
+            found = await self.standalone.preparations(gang, pods, backend, seen.context)
+            return replace(seen, preparations=found)
         return seen
 
     def remember(self, gang: Key, memory: PartialMemory) -> None:

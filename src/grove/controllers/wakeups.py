@@ -396,7 +396,7 @@ def connect(
     running: dict[str, Enqueues],
     own_writes: OwnWrites,
 ) -> None:
-    """Subscribe the tables to the informers."""
+    """Subscribe the tables to the informers, and what no table says to whoever tells of it."""
     names = (CLIQUESET, SCALING_GROUP, CLIQUE, GANG, TOPOLOGY)
     controllers = {name: running.get(name, NoController()) for name in names}
     for wakeup in (*TABLE, *children(registry.KINDS), *STATUSES):
@@ -409,65 +409,84 @@ def connect(
             wakeup.resource,
             _unless_own_write(wakeup.resource, own_writes, listen) if wakeup in STATUSES else listen,
         )
+    signals = _Signals(cache, devices, controllers)
+    cache.listen(kinds.RESOURCE_CLAIMS, signals.claim_appeared)
+    devices.templates_changed.append(signals.templates_changed)
+    scheduling.remarks.changed.append(signals.remarked)
+    scheduling.remarks.listed.append(signals.observation_changed)
+    scheduling.observation.changed.append(signals.observation_changed)
+    scheduling.listeners.append(signals.scheduler_object)
+    scheduling.changed.append(signals.cluster_changed)
 
-    def scheduler_object(resource: Resource, old: UntypedObject | None, new: UntypedObject | None) -> None:
+
+@dataclass(frozen=True, slots=True)
+class _Signals:
+    """Wake-ups that no informer of the tables delivers."""
+
+    cache: Cache
+    devices: Devices
+    controllers: dict[str, Enqueues]
+
+    def scheduler_object(
+        self, resource: Resource, old: UntypedObject | None, new: UntypedObject | None
+    ) -> None:
+        """An object of a scheduler came, changed or went: its gang looks, or the binding of its topology."""
         item = new or old
         if item is None:
             return
         if not resource.namespaced:
-            name = item.owner.name if item.owner is not None else item.name
-            controllers[TOPOLOGY].enqueue(Key("", name))
-            for binding in cache.store(ClusterTopologyBinding):
-                named = {each.topology_reference for each in binding.spec.scheduler_topology_bindings}
-                if item.name in named:
-                    controllers[TOPOLOGY].enqueue(binding.key)
+            self._topology_object(item)
         elif (key := gang_key(item)) is not None:
             if old is not None and new is not None and not desired_state_changed(old, new):
                 # Its verdict. The pods follow it within moments, and nothing waits for us to pass it on.
-                controllers[GANG].enqueue_after(key, DEBOUNCE_SECONDS)
+                self.controllers[GANG].enqueue_after(key, DEBOUNCE_SECONDS)
                 return
-            controllers[GANG].enqueue(key)
+            self.controllers[GANG].enqueue(key)
 
-    def cluster_changed() -> None:
-        for cliqueset in cache.store(PodCliqueSet):
-            controllers[CLIQUESET].enqueue(cliqueset.key)
-        for gang in cache.store(PodGang):
-            controllers[GANG].enqueue(gang.key)
-            for clique in its_cliques(gang, cache):
-                controllers[CLIQUE].enqueue(clique)
-        for binding in cache.store(ClusterTopologyBinding):
-            controllers[TOPOLOGY].enqueue(binding.key)
+    def _topology_object(self, item: UntypedObject) -> None:
+        name = item.owner.name if item.owner is not None else item.name
+        self.controllers[TOPOLOGY].enqueue(Key("", name))
+        for binding in self.cache.store(ClusterTopologyBinding):
+            named = {each.topology_reference for each in binding.spec.scheduler_topology_bindings}
+            if item.name in named:
+                self.controllers[TOPOLOGY].enqueue(binding.key)
 
-    def observation_changed(backend: str) -> None:
+    def cluster_changed(self) -> None:
+        """The cluster serves other kinds, or other backends are enabled."""
+        for cliqueset in self.cache.store(PodCliqueSet):
+            self.controllers[CLIQUESET].enqueue(cliqueset.key)
+        for gang in self.cache.store(PodGang):
+            self.controllers[GANG].enqueue(gang.key)
+            for clique in its_cliques(gang, self.cache):
+                self.controllers[CLIQUE].enqueue(clique)
+        for binding in self.cache.store(ClusterTopologyBinding):
+            self.controllers[TOPOLOGY].enqueue(binding.key)
+
+    def observation_changed(self, backend: str) -> None:
+        """What a backend observes in the cluster changed."""
         # Which sets it concerns is known only once a backend is chosen, so all of them are looked at.
-        for cliqueset in cache.store(PodCliqueSet):
-            controllers[CLIQUESET].enqueue(cliqueset.key)
-        for gang in cache.store(PodGang):
+        for cliqueset in self.cache.store(PodCliqueSet):
+            self.controllers[CLIQUESET].enqueue(cliqueset.key)
+        for gang in self.cache.store(PodGang):
             if gang.labels.get(labels.SCHEDULER_BACKEND) == backend:
-                controllers[GANG].enqueue(gang.key)
+                self.controllers[GANG].enqueue(gang.key)
 
-    def remarked(pod: Pod) -> None:
-        for key in its_gang(pod, cache):
-            controllers[GANG].enqueue_after(key, debounced_for_status(key, cache))
+    def remarked(self, pod: Pod) -> None:
+        """A scheduler said something about a pod in an event."""
+        for key in its_gang(pod, self.cache):
+            self.controllers[GANG].enqueue_after(key, debounced_for_status(key, self.cache))
 
-    def claim_appeared(old: Object | None, new: Object | None) -> None:
+    def claim_appeared(self, old: Object | None, new: Object | None) -> None:
         if isinstance(new, ResourceClaim):
-            for clique in devices.cliques_awaiting(new):
-                controllers[CLIQUE].enqueue(clique)
+            for clique in self.devices.cliques_awaiting(new):
+                self.controllers[CLIQUE].enqueue(clique)
 
-    def templates_changed(cliqueset: Key) -> None:
-        controllers[CLIQUESET].enqueue(cliqueset)
-        for clique in cache.store(PodClique).index("set", str(cliqueset)):
-            if devices.awaits(clique.key):
-                controllers[CLIQUE].enqueue(clique.key)
-
-    cache.listen(kinds.RESOURCE_CLAIMS, claim_appeared)
-    devices.templates_changed.append(templates_changed)
-    scheduling.remarks.changed.append(remarked)
-    scheduling.remarks.listed.append(observation_changed)
-    scheduling.observation.changed.append(observation_changed)
-    scheduling.listeners.append(scheduler_object)
-    scheduling.changed.append(cluster_changed)
+    def templates_changed(self, cliqueset: Key) -> None:
+        """A ResourceClaimTemplate that a set refers to came, went or was looked for."""
+        self.controllers[CLIQUESET].enqueue(cliqueset)
+        for clique in self.cache.store(PodClique).index("set", str(cliqueset)):
+            if self.devices.awaits(clique.key):
+                self.controllers[CLIQUE].enqueue(clique.key)
 
 
 Listen = Callable[[Object | None, Object | None], None]

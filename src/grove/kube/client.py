@@ -5,17 +5,16 @@ Keeps no cache and starts no task. The verbs themselves are in `reading` and `wr
 """
 
 import copy
-from collections.abc import Sequence
 
 from grove import __version__
 from grove.kube import discovery
 from grove.kube.discovery import Discovery, VersionInfo
-from grove.kube.exchange import Call, Exchange
+from grove.kube.exchange import Exchange
 from grove.kube.fence import Fence
 from grove.kube.limiter import Limiter
 from grove.kube.reading import Listing, Reads
 from grove.kube.retry import RetryPolicy
-from grove.kube.transport import Response, Transport
+from grove.kube.transport import Transport
 from grove.kube.watch import WatchEvent
 from grove.kube.writing import Writes, Written
 
@@ -50,22 +49,6 @@ class Client(Reads, Writes):
         fenced = copy.copy(self)
         fenced._exchange = self._exchange.fenced(fence)
         return fenced
-
-    async def raw(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Sequence[tuple[str, str]] = (),
-        body: bytes | None = None,
-        content_type: str = "",
-        accept: str = "*/*",
-        timeout: float | None = None,
-    ) -> Response:
-        """Any request, undecoded; an answer of 300 and above is raised as with every other verb."""
-        idempotent = method in ("GET", "HEAD", "PUT", "DELETE")
-        call = Call(method, path, tuple(query), body, content_type, accept, idempotent)
-        return await self._exchange.answer(call, timeout=timeout)
 
     async def discover(self) -> Discovery:
         """What the cluster serves now."""

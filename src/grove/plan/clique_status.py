@@ -8,13 +8,13 @@ from grove.api.clique import PodClique
 from grove.api.pod import Pod
 from grove.meta import Condition, Manifest, find_condition
 from grove.plan.conditions import merged
-from grove.plan.last_errors import Told, last_errors
+from grove.plan.last_errors import CodedError, last_errors
 from grove.plan.standing import Standing, availability, standing_conditions
 from grove.words import counted
 
 
 def desired_clique_status(
-    clique: PodClique, pods: Sequence[Pod], errors: Sequence[Told] = (), *, now: datetime
+    clique: PodClique, pods: Sequence[Pod], errors: Sequence[CodedError] = (), *, now: datetime
 ) -> Manifest:
     """The whole status of a clique, computed from its pods and from what could not be written of them.
 
@@ -52,7 +52,7 @@ def _silent(*, errors: bool, reached: Condition | None) -> list[str]:
     return [name for name, speaks in occasional.items() if not speaks]
 
 
-def _standing(clique: PodClique, pods: Sequence[Pod], ready: int, errors: Sequence[Told]) -> Standing:
+def _standing(clique: PodClique, pods: Sequence[Pod], ready: int, errors: Sequence[CodedError]) -> Standing:
     wanted = clique.spec.replicas
     done = sum(pod.succeeded for pod in pods)
     finished = bool(done) and done >= wanted

@@ -20,7 +20,7 @@ from grove.errors import (
 from grove.meta import Condition, Manifest, find_condition, is_true
 from grove.plan.conditions import merged
 from grove.plan.hashing import generation_hash
-from grove.plan.last_errors import Told, last_errors
+from grove.plan.last_errors import CodedError, last_errors
 from grove.plan.layout import Layout, PlannedGang
 from grove.plan.slices import LOOKUP, Pace, Work
 from grove.plan.standing import Standing, availability, standing_conditions
@@ -58,7 +58,7 @@ class SetFacts:
     #: What of the set is recycled unless it recovers.
     termination: Condition | None = None
     #: What could not be written of the set's own children, in the API server's words.
-    failures: Sequence[Told] = ()
+    failures: Sequence[CodedError] = ()
     name_taken: bool = False
     #: The templates of device claims that do not exist.
     missing_templates: Sequence[str] = ()
@@ -256,11 +256,11 @@ def _standing(counts: _Counts, facts: SetFacts, degraded: Condition | None, why:
     )
 
 
-def _errors(facts: SetFacts) -> list[Told]:
+def _errors(facts: SetFacts) -> list[CodedError]:
     """Why the set is refused, what it refers to in vain, and which of its children cannot be written."""
     code = _CODES.get(facts.refusal, InvalidInput.code)
-    refused = [Told(code, str(error)) for error in facts.refused]
-    missing = [Told(ClaimTemplateNotFound.code, text) for text in facts.missing_templates]
+    refused = [CodedError(code, str(error)) for error in facts.refused]
+    missing = [CodedError(ClaimTemplateNotFound.code, text) for text in facts.missing_templates]
     return [*refused, *missing, *facts.failures]
 
 

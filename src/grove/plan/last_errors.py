@@ -20,7 +20,7 @@ MOST_ERRORS: Final = 5
 _NAMES: Final = {"Service": "PODCLIQUESET_SERVICE", "HorizontalPodAutoscaler": "HPA"}
 
 
-class Told(NamedTuple):
+class CodedError(NamedTuple):
     """One error: its code, and a sentence for people."""
 
     code: str
@@ -36,7 +36,7 @@ def error_code(change: Change, failure: GroveError) -> str:
     return f"ERR_{verb}_{_NAMES.get(kind, kind.upper())}"
 
 
-def last_errors(known: Sequence[LastError], errors: Iterable[Told], *, now: datetime) -> list[Manifest]:
+def last_errors(known: Sequence[LastError], errors: Iterable[CodedError], *, now: datetime) -> list[Manifest]:
     """The errors as clients of the Go operator read them; the time stays while the error does."""
     before = {(error.code, error.description): error.observed_at for error in known}
     return [

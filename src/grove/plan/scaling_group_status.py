@@ -11,7 +11,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Condition, Manifest, find_condition, is_true
 from grove.plan.conditions import merged
-from grove.plan.last_errors import MOST_ERRORS, Told, last_errors
+from grove.plan.last_errors import MOST_ERRORS, CodedError, last_errors
 from grove.plan.standing import Standing, availability, standing_conditions
 from grove.plan.termination import termination_delay
 from grove.words import counted
@@ -68,16 +68,16 @@ def desired_group_status(
 
 def group_errors(
     group: PodCliqueScalingGroup, cliques: Mapping[str, PodClique], cliqueset: PodCliqueSet | None
-) -> list[Told]:
+) -> list[CodedError]:
     """What keeps a group from having its pods: the errors of its cliques, and why it lacks cliques."""
     told = [
-        Told(error.code, f"clique {clique.name}: {error.description}")
+        CodedError(error.code, f"clique {clique.name}: {error.description}")
         for clique in cliques.values()
         for error in clique.status.last_errors
     ]
     if cliqueset is not None and len(cliques) < group.spec.replicas * len(group.spec.clique_names):
         told += [
-            Told(error.code, error.description)
+            CodedError(error.code, error.description)
             for error in cliqueset.status.last_errors
             if error.code.endswith(_OF_CLIQUES)
         ]
@@ -139,7 +139,7 @@ def _terminated(
     ]
 
 
-def _standing(group: PodCliqueScalingGroup, counts: GroupCounts, errors: Sequence[Told]) -> Standing:
+def _standing(group: PodCliqueScalingGroup, counts: GroupCounts, errors: Sequence[CodedError]) -> Standing:
     ready = counts.available >= group.spec.replicas
     return Standing(
         ready,

@@ -142,7 +142,7 @@ class Program:
             f"{why.get(status, f'the API server refused to {asked}')}: {status} {message}".rstrip()
         )
         if 400 <= status < 500 and status != _TOO_MANY:
-            # Whatever it was, it is asked for anew: a place that is not understood is of no use.
+            # Listed again, whatever it was: a place that the server does not accept is of no use.
             self._forget_place()
         self._wait_longer(after)
 

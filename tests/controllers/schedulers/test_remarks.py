@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import msgspec
+from tests.raw import raw
 
 from grove.api import kinds
 from grove.api.event import EVENTS
@@ -164,7 +165,7 @@ def test_nothing_is_kept_of_a_pod_that_is_gone_or_has_a_node() -> None:
             "target": {"apiVersion": "v1", "kind": "Node", "name": "node-0"},
         }
         path = kinds.PODS.path("default", "placed", "binding")
-        await listener.world.user.raw("POST", path, body=msgspec.json.encode(binding))
+        await raw(listener.world.user, "POST", path, body=msgspec.json.encode(binding))
         await asyncio.sleep(1)
         assert listener.remarks._kept == {}
 

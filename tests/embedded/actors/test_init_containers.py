@@ -147,7 +147,7 @@ def test_where_nothing_is_restarted_one_failure_ends_the_pod() -> None:
     assert writes(server) == 1
 
 
-def test_a_kubelet_that_comes_back_does_not_begin_anew() -> None:
+def test_a_kubelet_that_comes_back_does_not_start_over() -> None:
     async def scenario(server: FakeServer) -> None:
         await add(server, node("n1"), with_init("a", "b", init__a="5s", init__b="5s"))
         first = asyncio.create_task(Kubelet(server, CLOCK).run())
