@@ -30,6 +30,8 @@ SCALED: Final = {each.kind: each for each in (kinds.CLIQUESETS, kinds.SCALING_GR
 CLAIMS: Final = kinds.RESOURCE_CLAIMS
 CHANNELS: Final = "compute-domain-default-channel.nvidia.com"
 PATIENCE: Final = 40.0
+#: kube-scheduler allocates a claim when the whole gang has nodes, and finds no node for its second pod before that.
+APART: Final = ("1.35",)
 RESOURCES: Final = "resource.k8s.io/v1"
 
 
@@ -54,16 +56,25 @@ def phases(scene: Scene) -> list[str]:
 
 
 def assert_no_pod_was_without_its_claims(scene: Scene) -> None:
-    """Whenever a pod was there, so was every claim that it names."""
+    """Whenever a pod was there, so was every claim that it names; but for claims that went with their owner."""
     there: set[str] = set()
+    gone: set[str] = set()
     pods: dict[str, set[str]] = {}
     for seen in sorted(scene.ledger.history, key=lambda each: each.version):
         assert not seen.missed, "the watch has a gap"
-        if seen.resource == CLAIMS:
-            (there.discard if seen.type == "DELETED" else there.add)(seen.name)
-        elif seen.resource == kinds.PODS and seen.type == "DELETED":
+        metadata = seen.object["metadata"]
+        deleted = seen.type == "DELETED"
+        if seen.resource in SCALED.values() and (deleted or metadata.get("deletionTimestamp")):
+            gone.add(metadata["uid"])
+        elif seen.resource == CLAIMS and deleted:
+            there.discard(seen.name)
+            if metadata["ownerReferences"][0]["uid"] in gone:
+                pods = {name: claims - {seen.name} for name, claims in pods.items()}
+        elif seen.resource == CLAIMS:
+            there.add(seen.name)
+        elif seen.resource == kinds.PODS and deleted:
             pods.pop(seen.name, None)
-        elif seen.resource == kinds.PODS:
+        elif seen.resource == kinds.PODS and seen.type == "ADDED":
             named = seen.object["spec"].get("resourceClaims") or ()
             pods[seen.name] = {each["resourceClaimName"] for each in named}
         missing = {name: claims - there for name, claims in pods.items()}
@@ -78,6 +89,8 @@ def test_rs1_claims_are_counted_exactly_while_everything_is_scaled_and_pods_run_
 
         def reached() -> bool:
             found = scene.ledger.all(CLAIMS)
+            if scene.judge.name in APART:
+                return len(found) == claims
             taken = sum(bool((claim.get("status") or {}).get("allocation")) for claim in found)
             return len(found) == taken == claims and set(phases(scene)) == {"Running"}
 
@@ -103,6 +116,10 @@ def test_rs1_claims_are_counted_exactly_while_everything_is_scaled_and_pods_run_
         await scene.apply(rs1.workload(elsewhere=elsewhere))
         await counted(scene, rs1.FIRST)
         assert rs1.used(scene.pods()) == rs1.wanted_claims()
+        if scene.judge.name in APART:
+            await scene.until(
+                lambda: "is in the process of being allocated" in scene.said("rs-0"), "the gang says why"
+            )
         for (kind, name), replicas, claims in rs1.STEPS:
             await scene.scale(SCALED[kind], name, replicas)
             await counted(scene, claims)

@@ -5,7 +5,7 @@ Four levels, as there: zone, block, rack, host. A pod takes half a node, so that
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tests.scenarios.stories import gpu_role
@@ -404,6 +404,19 @@ def podgroup_of(manifest: Manifest, topology: str) -> PodGroup:
     return PodGroup(subgroups, *levels(spec))
 
 
+def without_loose_leaves(group: PodGroup) -> PodGroup:
+    """What KAI 0.12 must get in its place: it drops a leaf without a parent where other leaves have one."""
+    if (
+        not 0
+        < sum(bool(each.parent) for each in group.subgroups)
+        < sum(bool(each.minimum) for each in group.subgroups)
+    ):
+        return group
+    parents = [each for each in group.subgroups if not each.minimum]
+    leaves = [replace(each, parent=each.parent or "others-0") for each in group.subgroups if each.minimum]
+    return replace(group, subgroups=(*parents, SubGroup("others-0"), *leaves))
+
+
 def apart(case: Case, pods: Sequence[Manifest], nodes: Mapping[str, Manifest]) -> list[str]:
     """Which pods that must be together are not, in words."""
     found = []
@@ -416,3 +429,119 @@ def apart(case: Case, pods: Sequence[Manifest], nodes: Mapping[str, Manifest]) -
         if len(places) != 1:
             found.append(f"pods with {wanted} are in {sorted(places)} of {each.key}")
     return found
+
+
+# TAS17 --------------------------------------------------------------------------------------------
+
+#: Two kinds of hardware: what is a block is a rack on one and an NVLink block on the other.
+HARDWARE: Final = {
+    "h100": {"block": RACK, "host": HOST},
+    "gb200": {"block": "example.com/nvl-block", "rack": "example.com/nvlink-domain", "host": HOST},
+}
+
+
+def nvlink_place(index: int) -> dict[str, str | None]:
+    """What the labels of a node of the second kind are changed to."""
+    return {
+        RACK: None,
+        "example.com/nvl-block": f"nvl-{index // _PER_RACK}",
+        "example.com/nvlink-domain": f"domain-{index}",
+    }
+
+
+def on_hardware(name: str, annotations: Mapping[str, str]) -> Manifest:
+    """A set that wants a block of one kind of hardware."""
+    constraint = pack("block", topology=f"{name}-topology")
+    return make.cliqueset_manifest(
+        name, [role("worker", 2)], template={"topologyConstraint": constraint}, annotations=annotations
+    )
+
+
+# TAS21 and TAS22: what is refused -----------------------------------------------------------------
+
+_LEVELS: Final = [("zone", ZONE), ("rack", RACK)]
+#: Levels, the schedulers that are referenced, and what is wrong.
+INVALID_BINDINGS: Final[dict[str, tuple[list[tuple[str, str]], list[str], str]]] = {
+    "a domain twice": (
+        [("zone", ZONE), ("zone", RACK)],
+        [],
+        'spec.levels[1].domain: Duplicate value: "zone"',
+    ),
+    "a key twice": (
+        [("zone", ZONE), ("rack", ZONE)],
+        [],
+        f'spec.levels[1].key: Duplicate value: "{ZONE}"',
+    ),
+    "a scheduler twice": (
+        _LEVELS,
+        ["kai-scheduler", "kai-scheduler"],
+        'spec.schedulerTopologyReferences[1].schedulerName: Duplicate value: "kai-scheduler"',
+    ),
+    "a scheduler that is not enabled": (
+        _LEVELS,
+        ["unknown-scheduler"],
+        'spec.schedulerTopologyReferences[0].schedulerName: Invalid value: "unknown-scheduler": '
+        "scheduler backend is not enabled in Grove",
+    ),
+    "a scheduler that reads no topology": (
+        _LEVELS,
+        ["default-scheduler"],
+        'spec.schedulerTopologyReferences[0].schedulerName: Invalid value: "default-scheduler": '
+        "scheduler backend does not implement topology-aware scheduling",
+    ),
+}
+
+
+def invalid_binding(name: str) -> tuple[Manifest, str]:
+    """A binding `invalid`, and what is wrong with it."""
+    levels, schedulers, text = INVALID_BINDINGS[name]
+    spec = {
+        "levels": [{"domain": domain, "key": key} for domain, key in levels],
+        "schedulerTopologyBindings": [
+            {"schedulerName": scheduler, "topologyReference": f"theirs-{position}"}
+            for position, scheduler in enumerate(schedulers)
+        ],
+    }
+    return make.object_manifest(kinds.TOPOLOGY_BINDINGS, "invalid", spec), text
+
+
+OLD: Final = "packDomain is deprecated and cannot be used on new workloads; use pack.required"
+_LEGACY: Final = {"topologyName": BINDING, "packDomain": "host"}
+INVALID_SETS: Final[dict[str, tuple[Manifest | None, Manifest | None, Manifest | None, str]]] = {
+    "packDomain of a set": (_LEGACY, None, None, OLD),
+    "packDomain of a clique": (top("rack"), None, {"packDomain": "host"}, OLD),
+    "packDomain of a scaling group": (top("rack"), {"packDomain": "host"}, None, OLD),
+    "no pack": (
+        {"topologyName": BINDING},
+        None,
+        None,
+        "topologyConstraint must specify pack or deprecated packDomain",
+    ),
+    "an empty pack": (
+        {"topologyName": BINDING, "pack": {}},
+        None,
+        None,
+        "pack must specify at least one of required or preferred",
+    ),
+    "both words for one thing": (
+        {**_LEGACY, "pack": {"required": "host"}},
+        None,
+        None,
+        "must not set both pack.required and deprecated packDomain",
+    ),
+}
+
+
+def invalid_set(name: str) -> tuple[Case, str]:
+    """A set that is not stored, and what is wrong with it."""
+    whole, of_group, of_clique, text = INVALID_SETS[name]
+    case = Case(
+        [role("worker", 1, of_clique)],
+        0,
+        (),
+        {},
+        groups=[group("workers", ["worker"], 1, 1, of_group)] if of_group else [],
+        constraint=whole,
+        replicas=0,
+    )
+    return case, text

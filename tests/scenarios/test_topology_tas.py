@@ -23,7 +23,6 @@ from grove.api import kinds, labels
 from grove.backends.kai.topology import TOPOLOGIES
 from grove.errors import Invalid
 from grove.meta import Key, Manifest
-from grove.testing import make
 from grove.testing.world import NODES, World, run_world
 
 KAI: Final = STAGES["kai"]
@@ -138,30 +137,15 @@ def test_tas13_a_gang_that_no_rack_holds_waits_whole_and_says_why() -> None:
 
 def test_tas17_two_bindings_give_one_domain_two_meanings() -> None:
     """Two kinds of hardware: what is a block is a rack on one and an NVLink block on the other."""
-    old = {"block": RACK, "host": HOST}
-    new = {"block": "example.com/nvl-block", "rack": "example.com/nvlink-domain", "host": HOST}
-
-    def workload(name: str) -> Manifest:
-        constraint = pack("block", topology=f"{name}-topology")
-        return make.cliqueset_manifest(
-            name,
-            [role("worker", 2)],
-            template={"topologyConstraint": constraint},
-            annotations=KAI.annotations,
-        )
 
     async def story(world: World) -> None:
         for index in range(14, 28):
-            marks = {
-                RACK: None,
-                "example.com/nvl-block": f"nvl-{index // 7}",
-                "example.com/nvlink-domain": f"domain-{index}",
-            }
-            await world.user.merge_patch(NODES, Key("", f"node-{index}"), {"metadata": {"labels": marks}})
-        await world.apply(binding("h100-topology", old), binding("gb200-topology", new))
-        await world.apply(workload("h100"), workload("gb200"))
+            marks = {"metadata": {"labels": tas.nvlink_place(index)}}
+            await world.user.merge_patch(NODES, Key("", f"node-{index}"), marks)
+        await world.apply(*(binding(f"{name}-topology", levels) for name, levels in tas.HARDWARE.items()))
+        await world.apply(*(tas.on_hardware(name, KAI.annotations) for name in tas.HARDWARE))
         await until_bound(world, 4)
-        for name, levels in (("h100", old), ("gb200", new)):
+        for name, levels in tas.HARDWARE.items():
             topology = await world.get(TOPOLOGIES, f"{name}-topology")
             assert topology is not None
             assert [each["nodeLabel"] for each in topology["spec"]["levels"]] == list(levels.values())
@@ -251,53 +235,12 @@ def test_tas20_a_required_rack_waits_while_its_binding_is_gone() -> None:
     play(story)
 
 
-_LEVELS: Final = [("zone", ZONE), ("rack", RACK)]
-#: Levels, the schedulers that are referenced, and what is wrong.
-INVALID_BINDINGS: Final[dict[str, tuple[list[tuple[str, str]], list[str], str]]] = {
-    "a domain twice": (
-        [("zone", ZONE), ("zone", RACK)],
-        [],
-        'spec.levels[1].domain: Duplicate value: "zone"',
-    ),
-    "a key twice": (
-        [("zone", ZONE), ("rack", ZONE)],
-        [],
-        f'spec.levels[1].key: Duplicate value: "{ZONE}"',
-    ),
-    "a scheduler twice": (
-        _LEVELS,
-        ["kai-scheduler", "kai-scheduler"],
-        'spec.schedulerTopologyReferences[1].schedulerName: Duplicate value: "kai-scheduler"',
-    ),
-    "a scheduler that is not enabled": (
-        _LEVELS,
-        ["unknown-scheduler"],
-        'spec.schedulerTopologyReferences[0].schedulerName: Invalid value: "unknown-scheduler": '
-        "scheduler backend is not enabled in Grove",
-    ),
-    "a scheduler that reads no topology": (
-        _LEVELS,
-        ["default-scheduler"],
-        'spec.schedulerTopologyReferences[0].schedulerName: Invalid value: "default-scheduler": '
-        "scheduler backend does not implement topology-aware scheduling",
-    ),
-}
-
-
-@pytest.mark.parametrize(("levels", "schedulers", "text"), INVALID_BINDINGS.values(), ids=INVALID_BINDINGS)
-def test_tas21_an_invalid_binding_is_refused_with_the_words_that_clients_match(
-    levels: list[tuple[str, str]], schedulers: list[str], text: str
-) -> None:
-    spec = {
-        "levels": [{"domain": domain, "key": key} for domain, key in levels],
-        "schedulerTopologyBindings": [
-            {"schedulerName": name, "topologyReference": f"theirs-{position}"}
-            for position, name in enumerate(schedulers)
-        ],
-    }
+@pytest.mark.parametrize("name", tas.INVALID_BINDINGS)
+def test_tas21_an_invalid_binding_is_refused_with_the_words_that_clients_match(name: str) -> None:
+    manifest, text = tas.invalid_binding(name)
 
     async def story(world: World) -> None:
-        await world.apply(make.object_manifest(kinds.TOPOLOGY_BINDINGS, "invalid", spec))
+        await world.apply(manifest)
         await world.settle()
         accepted = condition_of(await world.get(kinds.TOPOLOGY_BINDINGS, "invalid"), "Accepted")
         assert (accepted["status"], accepted["reason"]) == ("False", "Invalid")
@@ -320,46 +263,9 @@ def test_tas21_a_clique_inherits_the_name_of_the_binding() -> None:
     play(story)
 
 
-OLD: Final = "packDomain is deprecated and cannot be used on new workloads; use pack.required"
-_LEGACY: Final = {"topologyName": tas.BINDING, "packDomain": "host"}
-INVALID_SETS: Final[dict[str, tuple[Manifest | None, Manifest | None, Manifest | None, str]]] = {
-    "packDomain of a set": (_LEGACY, None, None, OLD),
-    "packDomain of a clique": (top("rack"), None, {"packDomain": "host"}, OLD),
-    "packDomain of a scaling group": (top("rack"), {"packDomain": "host"}, None, OLD),
-    "no pack": (
-        {"topologyName": tas.BINDING},
-        None,
-        None,
-        "topologyConstraint must specify pack or deprecated packDomain",
-    ),
-    "an empty pack": (
-        {"topologyName": tas.BINDING, "pack": {}},
-        None,
-        None,
-        "pack must specify at least one of required or preferred",
-    ),
-    "both words for one thing": (
-        {**_LEGACY, "pack": {"required": "host"}},
-        None,
-        None,
-        "must not set both pack.required and deprecated packDomain",
-    ),
-}
-
-
-@pytest.mark.parametrize(("whole", "group", "clique", "text"), INVALID_SETS.values(), ids=INVALID_SETS)
-def test_tas22_an_invalid_set_is_not_stored(
-    whole: Manifest | None, group: Manifest | None, clique: Manifest | None, text: str
-) -> None:
-    case = tas.Case(
-        [role("worker", 1, clique)],
-        0,
-        (),
-        {},
-        groups=[tas.group("workers", ["worker"], 1, 1, group)] if group else [],
-        constraint=whole,
-        replicas=0,
-    )
+@pytest.mark.parametrize("name", tas.INVALID_SETS)
+def test_tas22_an_invalid_set_is_not_stored(name: str) -> None:
+    case, text = tas.invalid_set(name)
 
     async def story(world: World) -> None:
         with pytest.raises(Invalid) as refused:

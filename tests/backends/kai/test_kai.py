@@ -82,6 +82,12 @@ def tree(**parent: int) -> list[Manifest]:
     ]
 
 
+def all_below(subgroups: list[Manifest]) -> list[Manifest]:
+    """The same with a parent more, for the leaf that had none."""
+    parent, leaf, *others = subgroups
+    return [parent, {"name": "others-0"}, {**leaf, "parent": "others-0"}, *others]
+
+
 TREE_SPEC: Manifest = {
     "minMember": 5,
     "queue": "default-queue",
@@ -118,8 +124,8 @@ CASES = {
         clusters.KAI_017,
         {"queue": "q"},
     ),
-    "parents in KAI 0.12": Case(
-        TREE, [podgroup("pg-train-0-r1", {**TREE_SPEC, "subGroups": tree()}, gang=TREE)]
+    "parents in KAI 0.12, which drops a leaf that has none where others do": Case(
+        TREE, [podgroup("pg-train-0-r1", {**TREE_SPEC, "subGroups": all_below(tree())}, gang=TREE)]
     ),
     "parents in newer KAI": Case(
         TREE,

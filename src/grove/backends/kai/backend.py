@@ -232,19 +232,32 @@ def _spec(gang: PodGang, minimum: int, context: Context) -> Manifest:
 
 def _subgroups(gang: PodGang, needed: Sequence[PodGroup], context: Context) -> Iterator[Manifest]:
     membership = groups_by_podgroup(gang)
+    known = MIN_SUBGROUP_FIELD in context.cluster.fields
+    groups = {each.name: membership[each.name].name for each in needed if each.name in membership}
     for group in gang.spec.topology_constraint_group_configs:
-        children = sum(1 for each in needed if membership.get(each.name) is group)
+        children = sum(1 for parent in groups.values() if parent == group.name)
         if children:
-            counted = {"minSubGroup": children} if MIN_SUBGROUP_FIELD in context.cluster.fields else {}
+            counted = {"minSubGroup": children} if known else {}
             yield {"name": group.name, **counted, **_constraint(gang, group.topology_constraint)}
+    if groups and len(groups) < len(needed) and not known:
+        # A release without `minSubGroup` forgets a leaf that stands beside a parent, and places the others.
+        others = _others(gang)
+        yield {"name": others}
+        groups = {each.name: groups.get(each.name, others) for each in needed}
     for podgroup in needed:
-        parent = membership.get(podgroup.name)
         yield {
             "name": podgroup.name,
             "minMember": podgroup.min_replicas,
-            **({"parent": parent.name} if parent else {}),
+            **({"parent": groups[podgroup.name]} if podgroup.name in groups else {}),
             **_constraint(gang, podgroup.topology_constraint),
         }
+
+
+def _others(gang: PodGang) -> str:
+    """A name that nothing else in the gang has."""
+    taken = {each.name for each in gang.spec.podgroups}
+    taken |= {each.name for each in gang.spec.topology_constraint_group_configs}
+    return next(name for number in range(len(taken) + 1) if (name := f"others-{number}") not in taken)
 
 
 def _constraint(gang: PodGang, constraint: GangTopologyConstraint | None) -> Manifest:
