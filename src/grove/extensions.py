@@ -71,14 +71,14 @@ def installed() -> tuple[Extension, ...]:
 def registry_for(scheduler: Scheduler, extensions: Sequence[Extension] | None = None) -> Registry:
     """The backends that the configuration enables; raises InvalidConfiguration that names the profile."""
     offered = installed() if extensions is None else extensions
-    names = scheduler.enabled_backends
+    names = [profile.name for profile in scheduler.profiles]
     broken = {each.name: each.problem for each in offered if each.backend is None}
     for index, name in enumerate(names):
         if name in broken and name not in BUILT_INS:
             raise InvalidConfiguration(f"scheduler.profiles[{index}].name: {broken[name]}")
     usable = [each.backend for each in offered if each.backend is not None]
     try:
-        return Registry.of(names, scheduler.default_backend, third_parties=usable)
+        return Registry.of(names, scheduler.default_profile_name, third_parties=usable)
     except InvalidConfiguration as error:
         if not broken:
             raise
@@ -88,14 +88,14 @@ def registry_for(scheduler: Scheduler, extensions: Sequence[Extension] | None = 
 
 def configs_for(registry: Registry, scheduler: Scheduler) -> dict[str, Manifest]:
     """The profiles' own configuration by backend: a profile may be called by a schedulerName."""
-    found = ((registry.find(profile.backend), profile.config) for profile in scheduler.profiles)
+    found = ((registry.find(profile.name), profile.config) for profile in scheduler.profiles)
     return {backend.name: config for backend, config in found if backend is not None}
 
 
 def unread_keys(registry: Registry, scheduler: Scheduler) -> Iterator[FieldError]:
     """The keys of the profiles' `config` that their backends do not read, where these say what they read."""
     for index, profile in enumerate(scheduler.profiles):
-        backend = registry.find(profile.backend)
+        backend = registry.find(profile.name)
         # Asked without the profile's values: a wrong one must not keep us from finding wrong keys.
         known = traits_of(backend, Context()).config_keys
         if backend is None or known is None:
@@ -118,7 +118,7 @@ def _unknown_key(key: str, known: frozenset[str], backend: str) -> str:
 
 def external_in(registry: Registry, scheduler: Scheduler) -> frozenset[str]:
     """The backends whose gangs are left to a deployment of their own."""
-    found = [registry.find(profile.backend) for profile in scheduler.profiles if profile.external]
+    found = [registry.find(profile.name) for profile in scheduler.profiles if profile.external]
     return frozenset(backend.name for backend in found if backend is not None)
 
 

@@ -37,8 +37,8 @@ scheduler:
 
 def test_no_configuration_means_the_defaults() -> None:
     configuration = load("")
-    assert configuration.scheduler.enabled_backends == ("default",)
-    assert configuration.scheduler.default_backend == "default"
+    assert [profile.name for profile in configuration.scheduler.profiles] == ["default-scheduler"]
+    assert configuration.scheduler.default_profile_name == "default-scheduler"
     assert configuration.leader_election == OperatorConfiguration().leader_election
     assert not configuration.leader_election.enabled
     assert (configuration.runtime_client_connection.qps, configuration.runtime_client_connection.burst) == (
@@ -57,8 +57,11 @@ def test_a_configuration_of_the_incumbents_chart_is_read_whole() -> None:
     assert (configuration.log_level, configuration.log_format) == ("debug", "text")
     assert configuration.network.auto_mnnvl_enabled
     assert configuration.topology_aware_scheduling.enabled
-    assert configuration.scheduler.enabled_backends == ("kai", "default")
-    assert configuration.scheduler.default_backend == "kai"
+    assert [profile.name for profile in configuration.scheduler.profiles] == [
+        "kai-scheduler",
+        "default-scheduler",
+    ]
+    assert configuration.scheduler.default_profile_name == "kai-scheduler"
 
 
 def test_the_configuration_of_a_profile_is_kept_verbatim() -> None:
@@ -87,7 +90,7 @@ def test_a_profile_may_bear_the_name_of_its_backend() -> None:
     configuration = load(
         HEADER + "scheduler: {profiles: [{name: default}, {name: kai}], defaultProfileName: kai}"
     )
-    assert configuration.scheduler.enabled_backends == ("default", "kai")
+    assert [profile.name for profile in configuration.scheduler.profiles] == ["default", "kai"]
 
 
 def test_a_section_left_empty_means_its_defaults() -> None:
@@ -123,14 +126,6 @@ WRONG = {
     "unknown profile": (
         "scheduler: {profiles: [{name: nomad}]}",
         "scheduler.profiles[0].name: must be one of default, default-scheduler, kai",
-    ),
-    "twice": (
-        "scheduler: {profiles: [{name: kai}, {name: kai-scheduler}]}",
-        "scheduler.profiles[1].name: scheduler 'kai' is configured twice",
-    ),
-    "default": (
-        "scheduler: {defaultProfileName: volcano}",
-        "scheduler.defaultProfileName: 'volcano' is not a configured profile",
     ),
 }
 

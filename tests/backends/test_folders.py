@@ -33,10 +33,6 @@ TABLES = [
     # How the schedulers' own programs are built and started.
     "real/third_party.py",
     "real/schedulers.py",
-    # schedulerNames that differ from the name of the backend; the configuration is read below the backends.
-    "api/config.py",
-    # Sentences about what the simulations leave out.
-    "embedded/deviations.py",
 ]
 
 

@@ -115,7 +115,7 @@ def test_mixed_schedulers_are_refused() -> None:
     [
         (["default", "nope"], "default", r"scheduler.profiles\[1\].name: 'nope'"),
         (["default"], "kai", "scheduler.defaultProfileName: 'kai'"),
-        (["kai", "kai-scheduler"], "kai", "occurs twice"),
+        (["kai", "kai-scheduler"], "kai", "configured twice"),
         ([""], "default", r"scheduler.profiles\[0\].name: ''"),
     ],
 )

@@ -48,7 +48,8 @@ def external() -> OperatorConfiguration:
     """The configuration of deploy/ with kai left to a process of its own."""
     found = configuration()
     profiles = tuple(
-        msgspec.structs.replace(each, external=each.backend == "kai") for each in found.scheduler.profiles
+        msgspec.structs.replace(each, external=each.name.startswith("kai"))
+        for each in found.scheduler.profiles
     )
     scheduler = msgspec.structs.replace(found.scheduler, profiles=profiles)
     return msgspec.structs.replace(found, scheduler=scheduler)

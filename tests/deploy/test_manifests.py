@@ -11,6 +11,7 @@ import yaml
 
 from grove import __version__
 from grove.api.config import load, unknown_keys
+from grove.extensions import registry_for
 from grove.meta import Manifest
 
 DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
@@ -30,7 +31,8 @@ def container() -> Manifest:
 def test_the_configuration_is_valid_and_every_key_is_read() -> None:
     text = (DEPLOY / "config.yaml").read_text()
     assert unknown_keys(text) == []
-    assert load(text).scheduler.enabled_backends == ("default", "kai", "koordinator", "volcano", "yunikorn")
+    enabled = registry_for(load(text).scheduler).enabled
+    assert [each.name for each in enabled] == ["default", "kai", "koordinator", "volcano", "yunikorn"]
 
 
 def test_replicas_elect_a_leader() -> None:

@@ -60,13 +60,14 @@ def test_no_function_becomes_longer_than_its_limit() -> None:
     assert f"at most {LINES_OF_A_FUNCTION} lines" in CONTRIBUTING
 
 
-def test_the_picture_of_the_layers_is_the_checked_contract() -> None:
+def test_the_pictures_of_the_layers_are_the_checked_contracts() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    layers = next(
-        each["layers"] for each in settings["tool"]["importlinter"]["contracts"] if each["type"] == "layers"
-    )
-    picture = next(block for block in re.findall(r"```\n(.*?)```", CONTRIBUTING, re.DOTALL) if "api" in block)
-    assert picture.split("\n")[:-1] == [each.replace("grove.", "") for each in layers]
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    layers = [each["layers"] for each in contracts if each["type"] == "layers"]
+    pictures = re.findall(r"```\n(.*?)\n```", CONTRIBUTING, re.DOTALL)
+    assert [each.split("\n") for each in pictures] == [
+        [line.replace("grove.", "") for line in each] for each in layers
+    ]
 
 
 def test_both_guides_name_every_optional_protocol_of_backends_and_no_other() -> None:

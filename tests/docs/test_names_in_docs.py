@@ -11,10 +11,9 @@ from typer.testing import CliRunner
 
 import grove.cli
 from grove import errors
-from grove.api.config import Profile
 from grove.api.crd import definitions
 from grove.backends.base import Context, traits_of
-from grove.backends.registry import BUILT_INS
+from grove.backends.registry import BUILT_INS, Registry
 from grove.cli.main import app
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -94,11 +93,13 @@ def test_every_key_that_a_backend_reads_of_its_profile_is_in_the_table() -> None
     page = (ROOT / "docs" / "guides" / "configuration.md").read_text()
     rows = page.split("| profile | key | meaning |")[1].split("\n\n")[0].splitlines()
     told: dict[str, set[str]] = {}
-    profile = ""
+    profile, registry = "", Registry.of(list(BUILT_INS), "default")
     for cells in (row.split("|") for row in rows):
         if len(cells) > 3 and "`" in cells[2]:
             profile = cells[1].strip(" `") or profile
-            told.setdefault(Profile(name=profile).backend, set()).add(cells[2].strip(" `"))
+            backend = registry.find(profile)
+            assert backend is not None
+            told.setdefault(backend.name, set()).add(cells[2].strip(" `"))
     assert told == {name: config_keys(name) for name in BUILT_INS}
 
 

@@ -22,18 +22,12 @@ from grove.words import YamlProblem, yaml_problem
 API_VERSION: Final = "operator.config.grove.io/v1alpha1"
 KIND: Final = "OperatorConfiguration"
 DEFAULT_PROFILE: Final = "default-scheduler"
+#: What the profile of Kubernetes' own scheduler may be called, which is always there.
+_DEFAULT_NAMES: Final = (DEFAULT_PROFILE, "default")
 
 LOG_LEVELS: Final = ("debug", "info", "error")
 LOG_FORMATS: Final = ("json", "text")
 CERT_MODES: Final = ("auto", "manual")
-
-#: schedulerNames that a profile may be called by instead of the name of its backend.
-BACKEND_OF: Final = {
-    "default-scheduler": "default",
-    "kai-scheduler": "kai",
-    "grove-scheduler": "kai",
-    "koord-scheduler": "koordinator",
-}
 
 
 class ClientConnection(View):
@@ -204,7 +198,7 @@ class Profile(View):
     """A scheduler that may be used, and the configuration of its backend."""
 
     name: Annotated[
-        str, says("A schedulerName (kai-scheduler) or the name of a backend (kai).", required=True)
+        str, says("The name of a backend, or a schedulerName that it answers to.", required=True)
     ] = ""
     config: Annotated[Manifest, says("Handed to the backend as it is.")] = msgspec.field(default_factory=dict)
     external: Annotated[
@@ -212,27 +206,12 @@ class Profile(View):
         says("Whether a deployment of its own (grove backend run) acts on the gangs of this backend."),
     ] = False
 
-    @property
-    def backend(self) -> str:
-        """The name of the backend that this profile enables."""
-        return BACKEND_OF.get(self.name, self.name)
-
 
 class Scheduler(View):
     """Which schedulers may be used and which one is used when a set names none."""
 
     profiles: Annotated[tuple[Profile, ...], says("Enabled schedulers; default-scheduler always is.")] = ()
     default_profile_name: Annotated[str, says("Used when a set names no scheduler.")] = ""
-
-    @property
-    def default_backend(self) -> str:
-        """The name of the backend of sets that name no scheduler."""
-        return BACKEND_OF.get(self.default_profile_name, self.default_profile_name)
-
-    @property
-    def enabled_backends(self) -> tuple[str, ...]:
-        """The names of all enabled backends, in the order of the profiles."""
-        return tuple(profile.backend for profile in self.profiles)
 
 
 class OperatorConfiguration(View):
@@ -342,7 +321,7 @@ def _defaulted(configuration: OperatorConfiguration) -> OperatorConfiguration:
     """Profiles always contain the default scheduler, and one of them is the default."""
     scheduler = configuration.scheduler
     profiles = scheduler.profiles
-    if all(profile.backend != BACKEND_OF[DEFAULT_PROFILE] for profile in profiles):
+    if all(profile.name not in _DEFAULT_NAMES for profile in profiles):
         profiles = (*profiles, Profile(name=DEFAULT_PROFILE))
     name = scheduler.default_profile_name or DEFAULT_PROFILE
     return msgspec.structs.replace(
@@ -422,17 +401,9 @@ def _limit_checks(limits: Limits) -> Iterator[_Check]:
 
 
 def _scheduler_checks(scheduler: Scheduler, known: Collection[str] | None) -> Iterator[_Check]:
-    seen: set[str] = set()
+    # Which backend a profile means, and whether two mean the same, the backends themselves decide.
     for index, profile in enumerate(scheduler.profiles):
         field = f"scheduler.profiles[{index}].name"
         yield _Check(bool(profile.name), field, "is required")
         if known is not None and profile.name:
             yield _one_of(profile.name, sorted(known), field)
-        yield _Check(profile.backend not in seen, field, f"scheduler {profile.backend!r} is configured twice")
-        seen.add(profile.backend)
-    yield _Check(
-        scheduler.default_backend in seen,
-        "scheduler.defaultProfileName",
-        f"{scheduler.default_profile_name!r} is not a configured profile; "
-        f"configured are {', '.join(profile.name for profile in scheduler.profiles)}",
-    )

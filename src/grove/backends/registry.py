@@ -80,6 +80,10 @@ class Registry:
                     f"scheduler.profiles[{index}].name: {profile!r} is not a scheduler backend; "
                     f"known backends: {_listed(known)}"
                 )
+            if backend in enabled:
+                raise InvalidConfiguration(
+                    f"scheduler.profiles[{index}].name: scheduler {backend.name!r} is configured twice"
+                )
             enabled.append(backend)
         return cls(sorted(enabled, key=known.index), default)
 

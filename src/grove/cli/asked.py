@@ -73,8 +73,9 @@ class Asked:
     def _real(self, configuration: "OperatorConfiguration") -> "RealRequest":
         from grove.cli.planes import RealRequest
         from grove.embedded.actors.schedulers.simulators import BESIDE_REAL
+        from grove.extensions import registry_for
 
-        enabled = configuration.scheduler.enabled_backends
+        enabled = {each.name for each in registry_for(configuration.scheduler).enabled}
         return RealRequest(
             self.minor,
             self.shape,

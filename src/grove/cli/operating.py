@@ -109,7 +109,7 @@ def alone(configuration: OperatorConfiguration, name: str, port: int | None) -> 
             f"scheduler.profiles: {name!r} is not among the enabled backends: {enabled}"
         )
     if name not in external_in(registry, configuration.scheduler):
-        found = [registry.find(profile.backend) for profile in configuration.scheduler.profiles]
+        found = [registry.find(profile.name) for profile in configuration.scheduler.profiles]
         raise InvalidConfiguration(
             f"scheduler.profiles[{found.index(backend)}].external: must be true for a process that acts for "
             f"{name} alone; as it is, the operator acts on the gangs of {name}"

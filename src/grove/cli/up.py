@@ -93,16 +93,17 @@ def _unserved(asked: Asked, configuration: "OperatorConfiguration") -> list[str]
     if asked.kind is not Kind.REAL:
         return []
     from grove.embedded.actors.schedulers.simulators import BESIDE_REAL
+    from grove.extensions import registry_for
 
-    scheduler = configuration.scheduler
+    registry = registry_for(configuration.scheduler)
     # Kubernetes' own is always enabled; that alone says nothing.
     here = {asked.scheduler or "default", "default", *BESIDE_REAL}
     found = [
-        f"no scheduler serves {name} here; start one with --scheduler {name}"
-        for name in scheduler.enabled_backends
-        if name not in here
+        f"no scheduler serves {each.name} here; start one with --scheduler {each.name}"
+        for each in registry.enabled
+        if each.name not in here
     ]
-    if asked.scheduler and scheduler.default_backend == "default":
+    if asked.scheduler and registry.default.name == "default":
         found.append(
             f"only {asked.scheduler} runs here, but sets that name no scheduler go to default; "
             f"scheduler.defaultProfileName: {asked.scheduler} in the configuration changes that"

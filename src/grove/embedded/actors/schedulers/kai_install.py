@@ -9,7 +9,7 @@ from grove.embedded.actors.objects import CRDS
 from grove.embedded.actors.schedulers.installing import create, definitions_in, documents
 from grove.embedded.actors.schedulers.kai import KaiScheduler
 from grove.embedded.actors.schedulers.kai_rules import QUEUES
-from grove.embedded.actors.schedulers.simulator import Actor, Simulator, Surroundings
+from grove.embedded.actors.schedulers.simulator import Actor, Difference, Simulator, Surroundings
 from grove.embedded.errors import Manifest
 from grove.embedded.local import ActorClient
 
@@ -38,4 +38,12 @@ def _actors(around: Surroundings) -> dict[str, Actor]:
     return {"kai": KaiScheduler(around.client("kai"), around.clock, mirrors=around.mirrors)}
 
 
-SIMULATOR = Simulator(_actors, definitions, install, beside_real=True)
+DIFFERENCES = (
+    Difference(
+        "kai-preemption",
+        "The simulated KAI evicts whole groups even where a pod above the minimum would do.",
+        "A gang that is evicted whole is the harder case.",
+    ),
+)
+
+SIMULATOR = Simulator(_actors, definitions, install, beside_real=True, differences=DIFFERENCES)

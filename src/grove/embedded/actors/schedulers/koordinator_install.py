@@ -9,7 +9,7 @@ from __future__ import annotations
 from grove.embedded.actors.objects import CRDS
 from grove.embedded.actors.schedulers.installing import create, definitions_in
 from grove.embedded.actors.schedulers.koordinator import KoordinatorScheduler
-from grove.embedded.actors.schedulers.simulator import Actor, Simulator, Surroundings
+from grove.embedded.actors.schedulers.simulator import Actor, Difference, Simulator, Surroundings
 from grove.embedded.errors import Manifest
 from grove.embedded.local import ActorClient
 
@@ -30,4 +30,17 @@ def _actors(around: Surroundings) -> dict[str, Actor]:
     return {"koordinator": KoordinatorScheduler(client, around.clock, mirrors=around.mirrors)}
 
 
-SIMULATOR = Simulator(_actors, definitions, install)
+DIFFERENCES = (
+    Difference(
+        "koordinator-preemption",
+        "The simulated Koordinator evicts nobody for a gang that must be in one topology domain.",
+        "Such a gang waits until there is room, which is what its reasons are tested with.",
+    ),
+    Difference(
+        "elastic-quotas",
+        "The simulated Koordinator counts no ElasticQuota and writes no `scheduleStartTime` into PodGroups.",
+        "A quota that is full only makes a gang wait; that one is missing is what Grove looks at.",
+    ),
+)
+
+SIMULATOR = Simulator(_actors, definitions, install, differences=DIFFERENCES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from grove.embedded.actors.mirror import Mirrors
 from grove.embedded.clock import Clock
@@ -34,6 +34,14 @@ async def _nothing(_: ActorClient) -> None:
     """Needs nothing in the cluster that is not there already."""
 
 
+class Difference(NamedTuple):
+    """Where a simulation is known to differ from its scheduler: what a user meets, and why it is left so."""
+
+    id: str
+    what: str
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class Simulator:
     """One simulated scheduler: what it needs in a cluster and who acts for it there."""
@@ -48,3 +56,5 @@ class Simulator:
     beside_real: bool = False
     #: The annotation of pods that it creates itself to hold places for others; empty if it creates none.
     placeholder: str = ""
+    #: For the table of `embedded.deviations`.
+    differences: tuple[Difference, ...] = ()

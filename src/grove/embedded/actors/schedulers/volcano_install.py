@@ -10,7 +10,7 @@ import copy
 
 from grove.embedded.actors.objects import CRDS, MERGE, NAMESPACES, key_of
 from grove.embedded.actors.schedulers.installing import create, definitions_in, documents
-from grove.embedded.actors.schedulers.simulator import Actor, Simulator, Surroundings
+from grove.embedded.actors.schedulers.simulator import Actor, Difference, Simulator, Surroundings
 from grove.embedded.actors.schedulers.volcano import VolcanoScheduler
 from grove.embedded.actors.schedulers.volcano_controllers import VolcanoControllers
 from grove.embedded.actors.schedulers.volcano_rules import CONFIG_MAPS, QUEUES
@@ -65,4 +65,12 @@ def _actors(around: Surroundings) -> dict[str, Actor]:
     }
 
 
-SIMULATOR = Simulator(_actors, definitions, install)
+DIFFERENCES = (
+    Difference(
+        "volcano-preemption",
+        "The simulated Volcano preempts nobody.",
+        "Nor does the real one within one queue, as Grove configures it.",
+    ),
+)
+
+SIMULATOR = Simulator(_actors, definitions, install, differences=DIFFERENCES)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from grove.embedded.actors.objects import NAMESPACES
 from grove.embedded.actors.schedulers.installing import create
-from grove.embedded.actors.schedulers.simulator import Actor, Simulator, Surroundings
+from grove.embedded.actors.schedulers.simulator import Actor, Difference, Simulator, Surroundings
 from grove.embedded.actors.schedulers.yunikorn import CONFIG, CONFIG_MAPS, YuniKornScheduler
 from grove.embedded.actors.schedulers.yunikorn_rules import PLACEHOLDER
 from grove.embedded.errors import Manifest
@@ -51,4 +51,18 @@ def _actors(around: Surroundings) -> dict[str, Actor]:
     return {"yunikorn": YuniKornScheduler(around.client("yunikorn"), around.clock, mirrors=around.mirrors)}
 
 
-SIMULATOR = Simulator(_actors, install=install, placeholder=PLACEHOLDER)
+DIFFERENCES = (
+    Difference(
+        "yunikorn-preemption",
+        "The simulated YuniKorn preempts nobody.",
+        "Nor does the real one within one queue, as Grove configures it.",
+    ),
+    Difference(
+        "yunikorn-events",
+        "The simulated YuniKorn counts the quotas of queues but none of users and groups, and its events "
+        "about requests come at once, where the real one gathers them for up to two seconds.",
+        "What the events say is the same; that they come after the condition of the pod is played.",
+    ),
+)
+
+SIMULATOR = Simulator(_actors, install=install, placeholder=PLACEHOLDER, differences=DIFFERENCES)
