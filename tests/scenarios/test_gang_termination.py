@@ -10,7 +10,7 @@ from datetime import datetime
 
 import pytest
 from tests.scenarios.stories import GANG_STAGES, STAGES, Stage
-from tests.scenarios.workloads import wl1, wl2, workload
+from tests.scenarios.workloads import wl1, wl2, wl5
 
 from grove.api import conditions, kinds, labels
 from grove.api.event import EVENTS
@@ -23,11 +23,6 @@ LONG_ENOUGH = DELAY + 15
 WORKLOAD = {"terminationDelay": f"{DELAY}s"}
 
 Story = Callable[[World], Awaitable[None]]
-
-
-def wl5(stage: Stage, name: str, **template: str) -> Manifest:
-    """A replica of the group needs all four of its pods, the group only one replica."""
-    return workload(stage, name, (2, 1), (1, 1), (3, 3), (2, 1), **template)
 
 
 def play(stage: Stage, story: Story, nodes: int = 10) -> None:

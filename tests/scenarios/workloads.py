@@ -48,3 +48,8 @@ def explicitly(workload: Manifest, **after: str) -> Manifest:
 def wl2(stage: Stage, name: str = "wl2", **template: Any) -> Manifest:
     """Ten pods; the base gang needs three of them, the scaled gang two."""
     return workload(stage, name, (2, 1), (1, 1), (3, 1), (2, 1), **template)
+
+
+def wl5(stage: Stage, name: str = "wl5", **template: Any) -> Manifest:
+    """Ten pods; a replica of the group needs all four of its own, the group only one replica."""
+    return workload(stage, name, (2, 1), (1, 1), (3, 3), (2, 1), **template)
