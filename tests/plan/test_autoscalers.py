@@ -4,7 +4,7 @@ import dataclasses
 
 import msgspec
 import pytest
-from tests.plan.test_children import bare, grown, plan_children, written
+from tests.plan.looks import bare, grown, plan_children, written
 
 from grove.api import kinds, labels
 from grove.api.autoscaler import HorizontalPodAutoscaler

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from tests.plan.test_children import grown, plan_children
+from tests.plan.looks import grown, plan_children
 
 from grove.api import kinds, labels
 from grove.api.gang import PodGang

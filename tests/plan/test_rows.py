@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 from tests.plan.at_once import at_once
-from tests.plan.test_children import bare, grown, written
+from tests.plan.looks import bare, grown, written
 
 from grove.api import kinds, labels, names
 from grove.api.cliqueset import PodCliqueSet
