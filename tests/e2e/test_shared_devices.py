@@ -207,6 +207,9 @@ async def driver(scene: Scene) -> AsyncIterator[None]:
                 name = domain["spec"]["channel"]["resourceClaimTemplate"]["name"]
                 metadata = {"name": name, "namespace": scene.namespace, "ownerReferences": [owner]}
                 template = {"apiVersion": RESOURCES, "kind": "ResourceClaimTemplate", "metadata": metadata}
+                # That of a domain of the same name goes with it, but nobody says when.
+                await scene.delete(kinds.RESOURCE_CLAIM_TEMPLATES, name)
+                await wait_gone(scene.user, kinds.RESOURCE_CLAIM_TEMPLATES, Key(scene.namespace, name))
                 await scene.user.create(kinds.RESOURCE_CLAIM_TEMPLATES, {**template, "spec": spec})
 
     task = asyncio.create_task(play(), name="driver")

@@ -163,6 +163,18 @@ def test_objects(case: Case) -> None:
     assert {each.fidelity for each in translation.treatments} == {Fidelity.ENFORCED}
 
 
+def test_the_parent_that_kai_012_needs_takes_no_name_of_others() -> None:
+    gang = make.gang(
+        "g",
+        [make.podgroup("others-0", 1), make.podgroup("worker", 1)],
+        groups=[make.group("others-1", ["worker"], required=RACK)],
+        annotations=NAMED,
+    )
+    [made] = BACKEND.translate(gang, Context(clusters.KAI_012)).manifests
+    parents = {each["name"]: each.get("parent", "") for each in made["spec"]["subGroups"]}
+    assert parents == {"others-1": "", "others-2": "", "others-0": "others-2", "worker": "others-1"}
+
+
 def test_equal_gangs_of_two_namespaces_never_share_a_name() -> None:
     made = [
         BACKEND.translate(make.gang("g", {"w": 1}, namespace=namespace), Context(clusters.KAI_012)).manifests[
