@@ -147,6 +147,20 @@ def test_kubectl_get_podgang_says_why() -> None:
     assert paths["Backend"] == r".metadata.labels.grove\.io/scheduler-backend"
 
 
+def test_kubectl_get_shows_of_sets_and_scaling_groups_what_is_filled_in_and_the_rest_with_wide() -> None:
+    progress = ["PCLQs-Updated", "PCLQs-Total", "PCSGs-Updated", "PCSGs-Total"]
+    usual = ["Replicas", "Available", "Scheduled", "Updated", "Accepted", "Age", "Reason"]
+    assert columns("podcliquesets.grove.io") == usual
+    assert columns("podcliquesets.grove.io", priority=1) == [*usual, *progress]
+    usual = ["MinAvail", "Replicas", "Available", "Scheduled", "Updated", "Age", "Reason"]
+    assert columns("podcliquescalinggroups.grove.io") == usual
+    assert set(columns("podcliquescalinggroups.grove.io", priority=1)) == {
+        *usual,
+        *progress[:2],
+        "MinBreached",
+    }
+
+
 def test_a_gang_is_born_saying_that_its_pods_are_awaited() -> None:
     schema = custom_schema(version("podgangs.scheduler.grove.io")["schema"]["openAPIV3Schema"])
     gang: Manifest = {

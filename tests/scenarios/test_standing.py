@@ -132,7 +132,8 @@ def test_a_scaled_gang_that_waits_is_told_by_a_set_of_which_every_replica_is_ava
         group = await world.get(kinds.SCALING_GROUPS, "wl-0-sg-x")
         assert group is not None
         assert kstatus(group) == IN_PROGRESS
-        assert condition_of(group, "Ready")["message"] == "2 of 3 replicas are available"
+        told = "2 of 3 replicas are available; replica 2 (gang wl-0-sg-x-1) is not placed"
+        assert condition_of(group, "Ready")["message"] == told
         assert condition_of(group, "Available")["status"] == "True"
         await world.scale("wl-0-sg-x", 2, kinds.SCALING_GROUPS)
         await world.settle()

@@ -281,7 +281,9 @@ class PodCliqueSetStatus(View):
     hpa_pod_selector: Annotated[
         str | None, says("Label selector of the pods, for the scale subresource.")
     ] = None
-    pod_gang_statuses: Annotated[tuple[PodGangSummary, ...], says("The set's gangs, in short.")] = ()
+    pod_gang_statuses: Annotated[
+        tuple[PodGangSummary, ...], says("Not filled in; what the gangs say is in the PodGangs.")
+    ] = ()
     current_generation_hash: Annotated[
         str | None, says("Hash of the templates that should be rolled out.")
     ] = None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from grove.api import conditions, labels, names
 from grove.api.clique import PodClique
@@ -29,6 +29,18 @@ class GroupCounts:
     updated: int = 0
     #: Replicas of which no clique is below its minimum, or that are still starting.
     unbreached: int = 0
+    #: The first replica that is not available, and whether it is placed; None when all are.
+    waiting: int | None = None
+    waiting_placed: bool = False
+
+
+class _Replica(NamedTuple):
+    """How far one replica of a group is."""
+
+    unbreached: bool = False
+    scheduled: bool = False
+    available: bool = False
+    updated: bool = False
 
 
 def desired_group_status(
@@ -87,20 +99,32 @@ def group_errors(
 def count_replicas(group: PodCliqueScalingGroup, cliques: Mapping[str, PodClique]) -> GroupCounts:
     """Count the replicas of a group of which every clique is placed, ready or up to date."""
     scheduled = available = updated = unbreached = 0
+    looked_at = 0
+    waiting: tuple[int, bool] | None = None
     for members in _replicas(group, cliques):
-        there = [clique for clique in members if clique is not None and not clique.terminating]
-        if len(there) < len(members):
-            continue
-        unbreached += not any(
-            is_true(clique.status.conditions, conditions.MIN_AVAILABLE_BREACHED) for clique in there
-        )
-        if not all(clique.status.scheduled_replicas >= clique.spec.needed for clique in there):
-            continue
-        scheduled += 1
-        if all(clique.status.ready_replicas >= clique.spec.needed for clique in there):
-            available += 1
-            updated += all(clique.status.updated_replicas >= clique.spec.needed for clique in there)
-    return GroupCounts(scheduled, available, updated, unbreached)
+        replica = _replica(members)
+        unbreached += replica.unbreached
+        scheduled += replica.scheduled
+        available += replica.available
+        updated += replica.updated
+        if waiting is None and not replica.available:
+            waiting = (looked_at, replica.scheduled)
+        looked_at += 1
+    if waiting is None and looked_at < group.spec.replicas:
+        waiting = (looked_at, False)
+    first, placed = waiting or (None, False)
+    return GroupCounts(scheduled, available, updated, unbreached, first, placed)
+
+
+def _replica(members: Sequence[PodClique | None]) -> _Replica:
+    there = [clique for clique in members if clique is not None and not clique.terminating]
+    if len(there) < len(members):
+        return _Replica()
+    breached = any(is_true(each.status.conditions, conditions.MIN_AVAILABLE_BREACHED) for each in there)
+    scheduled = all(each.status.scheduled_replicas >= each.spec.needed for each in there)
+    available = scheduled and all(each.status.ready_replicas >= each.spec.needed for each in there)
+    updated = available and all(each.status.updated_replicas >= each.spec.needed for each in there)
+    return _Replica(not breached, scheduled, available, updated)
 
 
 def _replicas(
@@ -144,9 +168,20 @@ def _standing(group: PodCliqueScalingGroup, counts: GroupCounts, errors: Sequenc
     return Standing(
         ready,
         conditions.ALL_REPLICAS_AVAILABLE if ready else conditions.REPLICAS_UNAVAILABLE,
-        f"{counts.available} of {group.spec.replicas} replicas are available",
+        f"{counts.available} of {group.spec.replicas} replicas are available{_first_waiting(group, counts)}",
         stalled=errors[0].text if errors else "",
     )
+
+
+def _first_waiting(group: PodCliqueScalingGroup, counts: GroupCounts) -> str:
+    """Which replica to look at. It changes with the counts, so that it costs no write of its own."""
+    if counts.waiting is None:
+        return ""
+    above = counts.waiting - group.spec.minimum
+    index = int(group.labels.get(labels.SET_REPLICA_INDEX, "0"))
+    base = names.base_gang(group.labels.get(labels.PART_OF, ""), index)
+    gang = names.scaled_gang(group.name, above) if above >= 0 else base
+    return f"; replica {counts.waiting} (gang {gang}) is not {'ready' if counts.waiting_placed else 'placed'}"
 
 
 def _available(group: PodCliqueScalingGroup, counts: GroupCounts) -> Condition:
