@@ -5,20 +5,15 @@ from pathlib import Path
 from typing import Final
 
 from grove.api import labels
+from grove.plan.environment import group_environment
 from grove.plan.pods import NewPod, desired_pod
 from grove.testing import make
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = (ROOT / "docs" / "guides" / "labels.md").read_text()
 
-#: Keys of the table that nothing reads or writes yet: scaling groups, and protection against edits.
-NOT_USED_YET: Final = {
-    labels.BASE_POD_GANG,
-    labels.SCALING_GROUP,
-    labels.SCALING_GROUP_REPLICA_INDEX,
-    labels.DISABLE_PROTECTION,
-    labels.SCALING_GROUP_FINALIZER,
-}
+#: Keys of the table that nothing reads or writes yet: protection against edits.
+NOT_USED_YET: Final = {labels.DISABLE_PROTECTION}
 
 
 def test_every_key_that_grove_reads_or_writes_is_on_the_page() -> None:
@@ -42,4 +37,5 @@ def test_the_page_names_the_variables_that_containers_get_and_no_others() -> Non
     clique = make.clique()
     pod = desired_pod(clique, NewPod(0, "train-0-worker-abcde"), "revision")
     given = {variable["name"] for variable in pod["spec"]["containers"][0]["env"]}
+    given |= {variable["name"] for variable in group_environment(pods=2)}
     assert set(re.findall(r"`(GROVE_\w+)`", PAGE)) == given
