@@ -31,13 +31,18 @@ class Step:
     #: How many are on nodes where the scheduler serves what is older first: pods above the minimum of a gang
     #: may then take the room in which a scaled gang would fit.
     oldest_first: int | None = None
+    #: How many at least where the scheduler takes nodes for a part of a gang: these are then kept from pods
+    #: above the minimum of others.
+    beside_a_part: int | None = None
 
-    def reached(self, pods: list[Manifest], backend: str) -> bool:
+    def reached(self, pods: list[Manifest], backend: str, *, takes_parts: bool = False) -> bool:
         """Whether so many pods are on nodes, of so many; those on their way out do not count."""
         present = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
         allowed = {self.placed}
         if self.oldest_first is not None and backend not in STARVED_FIRST:
             allowed.add(self.oldest_first)
+        if self.beside_a_part is not None and takes_parts:
+            allowed.add(self.beside_a_part)
         return sum(_is_placed(pod) for pod in present) in allowed and len(present) == self.pods
 
 
@@ -106,7 +111,7 @@ CASES: Final[Mapping[str, Case]] = {
         (
             Step(0, 10, nodes=2),
             Step(3, 10, nodes=3),
-            Step(5, 10, nodes=5),
+            Step(5, 10, nodes=5, beside_a_part=4),
             Step(10, 10, nodes=10),
             Step(10, 14, scale=group(0, 3)),
             Step(12, 14, nodes=12),
@@ -120,7 +125,7 @@ CASES: Final[Mapping[str, Case]] = {
             Step(0, 10, nodes=2),
             Step(0, 14, scale=group(0, 3)),
             Step(3, 14, nodes=3),
-            Step(7, 14, nodes=7, oldest_first=6),
+            Step(7, 14, nodes=7, oldest_first=6, beside_a_part=6),
             Step(14, 14, nodes=14),
         ),
     ),
@@ -143,7 +148,7 @@ CASES: Final[Mapping[str, Case]] = {
             Step(0, 10, nodes=2),
             Step(0, 20, scale=whole(2)),
             Step(6, 20, nodes=6),
-            Step(10, 20, nodes=10),
+            Step(10, 20, nodes=10, beside_a_part=9),
             Step(20, 20, nodes=20),
         ),
     ),
@@ -174,7 +179,7 @@ CASES: Final[Mapping[str, Case]] = {
             Step(0, 24, scale=whole(2)),
             Step(0, 28, scale=group(1, 3)),
             Step(6, 28, nodes=6),
-            Step(14, 28, nodes=14),
+            Step(14, 28, nodes=14, beside_a_part=13),
             Step(28, 28, nodes=28),
         ),
     ),
