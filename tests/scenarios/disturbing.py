@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 from tests.raw import raw
+from tests.scenarios.group_truth import untruths
 from tests.scenarios.judging import WAY_OUT, Expected, faults, is_leaving, owner_uid
 from tests.scenarios.sampling import Sampler, watched_faults
 from tests.scenarios.stories import (
@@ -28,6 +29,7 @@ from grove.api import kinds
 from grove.backends.koordinator.topology import TOPOLOGIES
 from grove.errors import Invalid, NotFound
 from grove.meta import Manifest, Resource
+from grove.testing import make
 from grove.testing.portrait import Guard
 from grove.testing.virtual_time import virtual_loop
 from grove.testing.world import NODES, World, holds_place
@@ -51,6 +53,8 @@ class Scene:
     cordoned: list[str] = field(default_factory=list)
     meant: Manifest = field(default_factory=dict)
     """The set as it was last edited, also when that was refused."""
+    grouped: bool = False
+    """Whether the set has a scaling group besides its roles."""
 
     async def apply(self) -> None:
         """Apply the set as it was last accepted."""
@@ -153,19 +157,32 @@ async def cordon(world: World, node: str, closed: bool) -> None:
     await world.user.merge_patch(NODES, key(node, ""), {"spec": {"unschedulable": closed or None}})
 
 
-def manifest_for(stage: Stage, stop: float) -> Manifest:
-    """Three workers of which two are needed, and a leader; each takes half a node."""
+def manifest_for(stage: Stage, stop: float, *, grouped: bool = False) -> Manifest:
+    """Three workers of which two are needed, and a leader; each takes half a node.
+
+    With a group of two roles, one replica of which is in the base gang and one a scaled gang; its pods take no
+    room, so that there is as much for the others as without it.
+    """
     marks = {"annotations": {SHUTDOWN: f"{stop:g}s"}} if stop else {}
     worker = gpu_role("worker", 3, 4, minAvailable=2, **marks)
     leader = gpu_role("leader", 1, 4, minAvailable=1, **marks)
-    return stage.cliqueset(cliques=[worker, leader])
+    if not grouped:
+        return stage.cliqueset(cliques=[worker, leader])
+    members = [
+        gpu_role("lead", 1, 0, minAvailable=1, **marks),
+        gpu_role("work", 2, 0, minAvailable=1, **marks),
+    ]
+    group = make.scaling_group("dec", ["lead", "work"], replicas=2, minAvailable=1)
+    return stage.cliqueset(cliques=[worker, leader, *members], groups=[group])
 
 
-async def begin(world: World, stage: Stage, disturbance: Disturbance, stop: float) -> Scene:
+async def begin(
+    world: World, stage: Stage, disturbance: Disturbance, stop: float, *, grouped: bool = False
+) -> Scene:
     """The set at the moment at which it is to be disturbed."""
-    manifest = manifest_for(stage, stop)
+    manifest = manifest_for(stage, stop, grouped=grouped)
     disturbance.begin(manifest["spec"]["template"])
-    scene = Scene(world, stage, manifest, Expected("train", disturbance.roles))
+    scene = Scene(world, stage, manifest, Expected("train", disturbance.roles), grouped=grouped)
     await world.apply(rack_binding())
     if stage.backend == "koordinator":
         await world.user.create(TOPOLOGIES, KOORDINATOR_RACKS)
@@ -193,21 +210,31 @@ async def _first_open_pod(world: World) -> None:
             return
 
 
+async def found_wrong(scene: Scene) -> list[str]:
+    """What is wrong with the set now, one sentence each."""
+    if not scene.grouped:
+        return await faults(scene.world, scene.stage, scene.expected)
+    allowed = frozenset(scene.expected.allowed)
+    return await untruths(scene.world, scene.stage, scene.expected.name, allowed=allowed)
+
+
 async def until_right(scene: Scene, moment: str, *, seconds: float = PATIENCE) -> None:
     """Let time pass until nothing is wrong; fail with what is."""
     loop = virtual_loop()
     deadline = loop.time() + seconds
-    while wrong := await faults(scene.world, scene.stage, scene.expected):
+    while wrong := await found_wrong(scene):
         if loop.time() >= deadline:
             raise AssertionError(f"{moment}, after {seconds:g} s:\n  " + "\n  ".join(wrong))
         await asyncio.sleep(0.5)
 
 
-async def play(world: World, stage: Stage, disturbance: Disturbance, stop: float) -> list[str]:
+async def play(
+    world: World, stage: Stage, disturbance: Disturbance, stop: float, *, grouped: bool = False
+) -> list[str]:
     """Disturb a set, give it room, lose a pod of each role; return everything that was not right."""
     guard = Guard(world.cluster)
     async with Sampler(world) as sampler:
-        scene = await begin(world, stage, disturbance, stop)
+        scene = await begin(world, stage, disturbance, stop, grouped=grouped)
         wrong: list[str] = []
         try:
             await _disturb_and_lose(scene, disturbance)
@@ -236,5 +263,9 @@ async def _disturb_and_lose(scene: Scene, disturbance: Disturbance) -> None:
         await scene.remove((await scene.pods(role))[:1])
         await pass_time(0.5)
         await until_right(scene, f"after a {role} was lost")
+    for host in ("train-0-dec-0-lead-0", "train-0-dec-1-work-0") if scene.grouped else ():
+        await scene.remove([pod for pod in await scene.world.pods() if pod["spec"].get("hostname") == host])
+        await pass_time(0.5)
+        await until_right(scene, f"after {host} was lost")
     await scene.world.settle(quiet=QUIET, seconds=PATIENCE)
     await until_right(scene, "after it had settled", seconds=0)

@@ -123,6 +123,8 @@ def _clique(seen: Cluster, clique: Clique, gang: str) -> Iterator[str]:
         marks = pod["metadata"]["labels"]
         if (marks.get(labels.POD_GANG), marks.get(labels.POD_CLIQUE)) != (gang, clique.name):
             yield f"pod {pod['metadata']['name']} is not labelled as one of {gang} and {clique.name}"
+        if not is_ready(pod):
+            yield f"pod {pod['metadata']['name']} is not ready"
     counted = {
         "replicas": len(pods),
         "readyReplicas": sum(map(is_ready, pods)),
@@ -164,7 +166,7 @@ def _gang(seen: Cluster, name: str, cliques: list[Clique]) -> Iterator[str]:
 def _group_counts(seen: Cluster, group: Manifest) -> Iterator[str]:
     """The counts of a group's status, counted from the pods of its cliques."""
     name, wanted, spec = group["metadata"]["name"], group["spec"]["replicas"], group["spec"]
-    placed = ready = 0
+    placed = ready = updated = 0
     for number in range(wanted):
         names = [f"{name}-{number}-{role}" for role in spec["cliqueNames"]]
         cliques = [seen.cliques.get(each) for each in names]
@@ -174,14 +176,19 @@ def _group_counts(seen: Cluster, group: Manifest) -> Iterator[str]:
         pods = [seen.pods_of(each) for each in names]
         bound = [sum("nodeName" in pod["spec"] for pod in each) for each in pods]
         placed += all(count >= least for count, least in zip(bound, needed, strict=True))
-        ready += all(sum(map(is_ready, each)) >= least for each, least in zip(pods, needed, strict=True))
+        enough = all(sum(map(is_ready, each)) >= least for each, least in zip(pods, needed, strict=True))
+        ready += enough
+        updated += enough and all(
+            sum(_is_current(pod, clique) for pod in each) >= least
+            for each, clique, least in zip(pods, cliques, needed, strict=True)
+        )
     yield from _says(
         group,
         {
             "replicas": wanted,
             "scheduledReplicas": placed,
             "availableReplicas": ready,
-            "updatedReplicas": ready,
+            "updatedReplicas": updated,
         },
     )
     breached = "False" if ready >= min(wanted, spec["minAvailable"]) else "True"
@@ -189,6 +196,14 @@ def _group_counts(seen: Cluster, group: Manifest) -> Iterator[str]:
         yield f"group {name} does not say MinAvailableBreached={breached}"
     if condition_of(group, "Ready").get("status") != str(ready >= wanted):
         yield f"group {name} does not say Ready={ready >= wanted}"
+
+
+def _is_current(pod: Manifest, clique: Manifest | None) -> bool:
+    """Whether a pod was made from the template that its clique has now."""
+    name = labels.POD_TEMPLATE_HASH
+    return clique is not None and pod["metadata"]["labels"].get(name) == clique["metadata"]["labels"].get(
+        name
+    )
 
 
 def _set_counts(seen: Cluster) -> Iterator[str]:
@@ -212,7 +227,8 @@ def _says(found: Manifest, counted: dict[str, int]) -> Iterator[str]:
 def _leftovers(seen: Cluster) -> Iterator[str]:
     found = [*seen.groups.values(), *seen.cliques.values(), *seen.gangs.values(), *seen.services.values()]
     for each in (*found, *seen.pods):
-        if uid_of(each) not in seen.known:
+        marked = labels.MANAGED_BY in (each["metadata"].get("labels") or {})
+        if uid_of(each) not in seen.known and (marked or each["kind"] != "Service"):
             yield f"{each['kind']} {each['metadata']['name']} is superfluous"
     for each in seen.objects:
         if not is_used(each, seen.pods) and not _belongs(seen, each):

@@ -180,7 +180,8 @@ def watched_faults(record: list[Seen], minima: Mapping[str, int], *, end: float)
     """What was wrong with any gang on the way, one sentence each."""
     cliques = {each.object["metadata"]["name"] for each in record if each.kind == "PodClique"}
     found: list[str] = []
-    for gang in sorted({name.rpartition("-")[0] for name in cliques}):
+    # Cliques of scaling groups have roles of their own, and are judged with their set.
+    for gang in sorted({name.rpartition("-")[0] for name in cliques if name.rpartition("-")[2] in minima}):
         replay = Replay(record, minima, gang)
         replay.run(end)
         found += [*replay.partials, *replay.early]

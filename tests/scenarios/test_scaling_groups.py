@@ -125,11 +125,8 @@ def test_any_scales_in_any_order_at_any_speed_end_in_what_was_asked_for(seed: in
 
     async def story(world: World) -> None:
         guard = Guard(world.cluster)
-        await world.apply(
-            workload(
-                stage, replicas=2, **({"cliqueStartupType": "CliqueStartupTypeInOrder"} if seed % 2 else {})
-            )
-        )
+        manifest = workload(stage, replicas=2)
+        await world.apply(in_order(manifest) if seed % 2 else manifest)
         for _ in range(4):
             for _ in range(rng.randint(1, 6)):
                 target, resource, replicas = scales(rng)
@@ -184,6 +181,25 @@ def test_a_pod_that_waits_for_a_node_when_a_group_goes_to_zero_is_placed_without
         await pass_time(10)
         for node in nodes:
             await world.user.merge_patch(NODES, Key("", node), {"spec": {"unschedulable": None}})
+        await at_rest(world, stage)
+
+    run_world(story, stage.options)
+
+
+@on_every_stage
+def test_a_pod_that_a_scaled_gang_loses_together_with_its_base_gang_is_placed_again(stage: Stage) -> None:
+    """It is above the minimum, so that the scaled gang goes on running: its gate opens with the base gang's."""
+
+    async def story(world: World) -> None:
+        await world.apply(workload(stage))
+        await at_rest(world, stage)
+        nodes = [node["metadata"]["name"] for node in await world.all(NODES)]
+        await cordon(world, nodes, closed=True)
+        for host in ("wl-0-router-0", "wl-0-dec-1-work-2"):
+            await world.user.delete(kinds.PODS, key(await pod_at(world, host)))
+        await pass_time(10)
+        assert await world.phase(f"{GROUP}-0") == "Running"
+        await cordon(world, nodes, closed=False)
         await at_rest(world, stage)
 
     run_world(story, stage.options)

@@ -146,8 +146,14 @@ def gangs_after_it(gang: PodGang, cache: Cache) -> Iterator[Key]:
 
 def scaled_gangs(base: Key, cache: Cache) -> Iterator[Key]:
     for gang in cache.store(PodGang).index(GANGS_BY_BASE, str(base)):
-        if not _is_true(gang, conditions.READY):
+        if not _is_true(gang, conditions.READY) or _has_closed_gates(gang, cache):
             yield gang.key
+
+
+def _has_closed_gates(gang: PodGang, cache: Cache) -> bool:
+    """Whether a pod of the gang waits behind its gate: one that runs may have lost a pod with its base."""
+    pods = cache.store(Pod).index(LIVING_PODS_BY_GANG, str(gang.key))
+    return any(pod.spec.scheduling_gates for pod in pods)
 
 
 def its_group(clique: PodClique, cache: Cache) -> Iterator[Key]:
