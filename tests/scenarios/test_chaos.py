@@ -1,4 +1,4 @@
-"""Hundreds of seeds of misfortune: whatever goes wrong on the way, the world ends up as if nothing had.
+"""A thousand seeds of misfortune: whatever goes wrong on the way, the world ends up as if nothing had.
 
 Each seed chooses a backend, what the user does and what goes wrong meanwhile: conflicts, refusals and lost answers to
 the operator's requests, watches that drop, stall or lag, compaction, and operators killed at any moment. Then the
@@ -24,8 +24,8 @@ from grove.meta import Key, Manifest, Resource, resource
 from grove.testing.portrait import Guard, portrait
 from grove.testing.world import OPERATOR, World, WorldOptions, run_world
 
-#: `make test` runs these in some minutes; `make chaos` runs a thousand.
-SEEDS = int(os.environ.get("GROVE_CHAOS_SEEDS", "100"))
+#: `make test` runs these in some minutes; `make chaos` runs them alone, or more of them.
+SEEDS = int(os.environ.get("GROVE_CHAOS_SEEDS", "1000"))
 CHUNK = 20
 OBJECTS: dict[str, Resource] = {
     "default": resource("scheduling.k8s.io", "v1alpha2", "PodGroup"),

@@ -133,7 +133,8 @@ class Guard:
             # Somebody else's, or one that a scheduler made to hold a place.
             return
         gated = bool(pod["spec"].get("schedulingGates"))
-        if before is None:
+        # A pod that is created although its clique has just gone is collected, and never starts.
+        if before is None and self._has_owner(pod):
             self._claims_first(pod)
         if before is None and not gated:
             self.broken.append(f"pod {metadata['name']} was born without a gate")
@@ -184,13 +185,13 @@ class Guard:
                 self.broken.append(f"pod {pod['metadata']['name']} was created before its claim {name}")
 
     def _claim_lost(self, claim: Manifest) -> None:
-        """A claim may go before its pods only where it goes with its owner."""
+        """A claim may go before its pods only where it goes with its owner, or where the pods lost theirs."""
         name, namespace = claim["metadata"]["name"], claim["metadata"]["namespace"]
         if not self._has_owner(claim):
             return
         for pod in self.cluster.api.all_of("", "pods"):
             used = [each.get("resourceClaimName") for each in pod["spec"].get("resourceClaims") or ()]
-            if name in used and pod["metadata"]["namespace"] == namespace:
+            if name in used and pod["metadata"]["namespace"] == namespace and self._has_owner(pod):
                 self.broken.append(f"claim {name} was removed while pod {pod['metadata']['name']} used it")
 
     def _has_owner(self, item: Manifest) -> bool:
