@@ -44,7 +44,7 @@ _OF_ROLES = (
 )
 WITH_GROUPS = tuple(each for each in DISTURBANCES if each.name not in _OF_ROLES)
 #: By turns: each disturbance on three schedulers, with pods that stop at once on one of them at least.
-TURNS = cycle([(name, stop) for stop in (0.0, 8.0) for name in BACKENDS] + [("1.37", 0.0)])
+TURNS = cycle([(name, stop) for stop in (0.0, 8.0) for name in BACKENDS] + [("1.35", 0.0)])
 
 
 @pytest.mark.parametrize(
