@@ -134,7 +134,7 @@ class ScalingGroupConfig(View):
     ] = None
     min_available: Annotated[
         Int32 | None,
-        says("Copies that the base gang needs; the others are gangs of their own.", default=1, minimum=1),
+        says("Replicas that the base gang needs; the others are gangs of their own.", default=1, minimum=1),
     ] = None
     scale_config: Annotated[AutoScalingConfig | None, says("Scale the group by load.")] = None
     resource_sharing: Annotated[
@@ -145,9 +145,9 @@ class ScalingGroupConfig(View):
             max_items=MAX_SHARED,
         ),
     ] = ()
-    topology_constraint: Annotated[TopologyConstraint | None, says("Packing of one copy of the group.")] = (
-        None
-    )
+    topology_constraint: Annotated[
+        TopologyConstraint | None, says("Packing of one replica of the group.")
+    ] = None
 
     @property
     def minimum(self) -> int:

@@ -327,7 +327,7 @@ TABLE: Final[tuple[Entry, ...]] = (
     Entry(
         "PodClique",
         MIN_AVAILABLE_BREACHED,
-        "Fewer than minAvailable pods are ready or starting; the termination delay runs.",
+        "Fewer than minAvailable pods are ready or starting; terminationDelay runs if it once had them.",
         (SCHEDULED_BELOW_MIN_AVAILABLE, INSUFFICIENT_READY_PODS, SUFFICIENT_READY_PODS, UPDATE_IN_PROGRESS),
     ),
     Entry(
@@ -353,25 +353,25 @@ TABLE: Final[tuple[Entry, ...]] = (
     Entry(
         "PodCliqueScalingGroup",
         MIN_AVAILABLE_BREACHED,
-        "Fewer than minAvailable copies of the group are available; the termination delay runs.",
+        "Fewer than minAvailable replicas of the group work; terminationDelay runs if it once had them.",
         (INSUFFICIENT_GROUP_REPLICAS, SUFFICIENT_GROUP_REPLICAS, UPDATE_IN_PROGRESS),
     ),
     Entry(
         "PodCliqueScalingGroup",
         GANG_TERMINATION_IN_PROGRESS,
-        "Copies of the group are being terminated because they were below their minimum for too long.",
+        "Fewer than minAvailable replicas of the group have worked for longer than terminationDelay.",
         (GANG_TERMINATION_ACTIVE,),
     ),
     Entry(
         "PodCliqueScalingGroup",
         READY,
-        "All copies that the group asks for are available.",
+        "All replicas that the group asks for are available.",
         (ALL_REPLICAS_AVAILABLE, REPLICAS_UNAVAILABLE),
     ),
     Entry(
         "PodCliqueScalingGroup",
         AVAILABLE,
-        "At least minAvailable copies are available: every clique of them has enough ready pods.",
+        "At least minAvailable replicas are available: every clique of them has enough ready pods.",
         (SUFFICIENT_GROUP_REPLICAS, INSUFFICIENT_GROUP_REPLICAS),
     ),
     _progressing("PodCliqueScalingGroup"),

@@ -16,7 +16,7 @@ class PodCliqueScalingGroupSpec(View):
     ] = 1
     min_available: Annotated[
         Int32 | None,
-        says("Copies that belong to the base gang; the others are gangs of their own.", default=1),
+        says("Replicas that belong to the base gang; the others are gangs of their own.", default=1),
     ] = None
     clique_names: Annotated[tuple[str, ...], says("The cliques of the group.", required=True)] = ()
 
@@ -53,14 +53,14 @@ class PodCliqueScalingGroupStatus(View):
 
     observed_generation: Annotated[Int64 | None, says("Generation this status belongs to.")] = None
     last_errors: Annotated[tuple[LastError, ...], says("Errors of the last reconcile that failed.")] = ()
-    replicas: Annotated[Int32, says("Copies that should exist.")] = 0
+    replicas: Annotated[Int32, says("Replicas that should exist.")] = 0
     available_replicas: Annotated[
-        Int32, says("Copies whose every clique has enough ready pods.", default=0)
+        Int32, says("Replicas whose every clique has enough ready pods.", default=0)
     ] = 0
     scheduled_replicas: Annotated[
-        Int32, says("Copies whose every clique has enough bound pods.", default=0)
+        Int32, says("Replicas whose every clique has enough bound pods.", default=0)
     ] = 0
-    updated_replicas: Annotated[Int32, says("Copies made from the current templates.", default=0)] = 0
+    updated_replicas: Annotated[Int32, says("Replicas made from the current templates.", default=0)] = 0
     selector: Annotated[str | None, says("Label selector of the pods, for the scale subresource.")] = None
     conditions: Annotated[
         tuple[Condition, ...], says("MinAvailableBreached and GangTerminationInProgress.")
