@@ -1,9 +1,11 @@
 """The status of a scaling group: what it counts, and which replica it names as the first that waits."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
+import msgspec
 import pytest
 
 from grove.api import kinds, labels
@@ -101,3 +103,41 @@ def test_replicas_are_counted_by_their_least_advanced_clique() -> None:
     status = desired_group_status(group(3), cliques, now=NOW)
     counted = {field: status[field] for field in ("replicas", "scheduledReplicas", "availableReplicas")}
     assert counted == {"replicas": 3, "scheduledReplicas": 2, "availableReplicas": 1}
+
+
+def breached_for_hours(name: str, *, reached: bool) -> PodClique:
+    told = [true_since_hours("MinAvailableBreached")]
+    told += [true_since_hours("MinAvailableReached")] if reached else []
+    manifest = make.object_manifest(kinds.CLIQUES, name, {"replicas": 1, "minAvailable": 1, "podSpec": {}})
+    return make.view(PodClique, {**manifest, "status": {"conditions": told}})
+
+
+def true_since_hours(type: str) -> Manifest:
+    since = (NOW - timedelta(hours=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"type": type, "status": "True", "reason": "R", "message": "", "lastTransitionTime": since}
+
+
+def says_that_it_is_recycled(cliques: Iterable[PodClique], replicas: int = 1) -> bool:
+    manifest = msgspec.to_builtins(group(replicas))
+    there = make.view(
+        PodCliqueScalingGroup,
+        {**manifest, "status": {"conditions": [true_since_hours("MinAvailableBreached")]}},
+    )
+    known = {each.name: each for each in cliques}
+    status = desired_group_status(there, known, make.cliqueset("llm"), now=NOW)
+    return "GangTerminationInProgress" in {each["type"] for each in status["conditions"]}
+
+
+def test_a_group_that_worked_and_was_broken_for_too_long_says_that_it_is_recycled() -> None:
+    assert says_that_it_is_recycled(breached_for_hours(f"{GROUP}-0-{role}", reached=True) for role in ROLES)
+
+
+def test_a_group_that_waits_for_its_first_placement_says_nothing_of_recycling_however_long_it_waits() -> None:
+    waits = [breached_for_hours(f"{GROUP}-0-{role}", reached=False) for role in ROLES]
+    assert not says_that_it_is_recycled(waits)
+
+
+def test_a_broken_replica_that_the_group_can_spare_is_no_loss_of_its_minimum() -> None:
+    broken = [breached_for_hours(f"{GROUP}-1-{role}", reached=True) for role in ROLES]
+    waits = [breached_for_hours(f"{GROUP}-0-{role}", reached=False) for role in ROLES]
+    assert not says_that_it_is_recycled([*waits, *broken], replicas=2)

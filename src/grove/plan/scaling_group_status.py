@@ -13,7 +13,7 @@ from grove.meta import Condition, Manifest, find_condition, is_true
 from grove.plan.conditions import merged
 from grove.plan.last_errors import MOST_ERRORS, CodedError, last_errors
 from grove.plan.standing import Standing, availability, standing_conditions
-from grove.plan.termination import termination_delay
+from grove.plan.termination import breached_since, termination_delay
 from grove.words import counted
 
 #: How codes of a set's errors end that are about a clique; `ERR_NAME_TAKEN` may be about one.
@@ -54,7 +54,7 @@ def desired_group_status(
     counts = count_replicas(group, cliques)
     errors = group_errors(group, cliques, cliqueset)
     breached = _breached(group, counts)
-    terminated = _terminated(group, breached, cliqueset, now)
+    terminated = _terminated(group, breached, cliqueset, now) if _lost_minimum(group, cliques) else []
     updates = [breached, *terminated, *standing_conditions(_standing(group, counts, errors))]
     occasional = {conditions.STALLED: errors, conditions.GANG_TERMINATION_IN_PROGRESS: terminated}
     selector = {
@@ -161,6 +161,19 @@ def _terminated(
             message="too few replicas worked for longer than terminationDelay; the set replica starts again",
         )
     ]
+
+
+def _lost_minimum(group: PodCliqueScalingGroup, cliques: Mapping[str, PodClique]) -> bool:
+    """Whether so many replicas that once worked are broken that too few are left.
+
+    A group that waits for its first placement lacks its minimum too, and is not recycled for that.
+    """
+    spare = max(0, group.spec.replicas - group.spec.minimum)
+    broken = sum(
+        any(clique is not None and breached_since(clique) is not None for clique in members)
+        for members in _replicas(group, cliques)
+    )
+    return broken > spare
 
 
 def _standing(group: PodCliqueScalingGroup, counts: GroupCounts, errors: Sequence[CodedError]) -> Standing:

@@ -23,13 +23,16 @@ from grove.plan.clique_status import is_breached, shortfall
 from grove.plan.layout import GroupReplica, Layout, PlannedClique
 from grove.words import counted
 
+#: The pods of a clique.
+PodsOf = Callable[[PodClique], Sequence[Pod]]
+
 #: What the admission of a set fills in.
 DEFAULT_DELAY = timedelta(hours=4)
 
 
 @dataclass(frozen=True, slots=True)
 class Termination:
-    """That the pods of some cliques are deleted at a time, unless the breached ones of them recover."""
+    """That the pods of some cliques are deleted at a certain time, unless those that are breached recover."""
 
     replica: int
     due: datetime
@@ -45,24 +48,24 @@ class Termination:
         """What is recycled: `replica 0`, `group replica train-0-decode-1`."""
         return f"group replica {self.group_replica}" if self.group_replica else f"replica {self.replica}"
 
-    def doomed(self, pods_of: Callable[[PodClique], Sequence[Pod]], now: datetime) -> list[Pod]:
+    def doomed(self, pods_of: PodsOf, now: datetime) -> list[Pod]:
         """The pods that are deleted now; none while it is not due, or when the breach is over."""
         if now < self.due or not any(is_breached(each, pods_of(each)) for each in self.breached):
             return []
         return [pod for pod in self._old(pods_of) if not pod.terminating]
 
-    def holds_nodes(self, pods_of: Callable[[PodClique], Sequence[Pod]]) -> bool:
+    def holds_nodes(self, pods_of: PodsOf) -> bool:
         """Whether there is something to give back."""
         return any(pod.bound and pod.keeps_place for pod in self._old(pods_of))
 
-    def unless(self, pods_of: Callable[[PodClique], Sequence[Pod]]) -> str:
+    def unless(self, pods_of: PodsOf) -> str:
         """What would prevent it: `unless 1 more pod of train-0-decode is ready`."""
         missing = [(each.name, shortfall(each, pods_of(each))) for each in self.breached]
         words = [f"{counted(number, 'more pod')} of {name}" for name, number in missing if number]
         are = "is" if len(words) == 1 and words[0].startswith("1 ") else "are"
         return f"unless {' and '.join(words)} {are} ready" if words else "unless its pods become ready"
 
-    def _old(self, pods_of: Callable[[PodClique], Sequence[Pod]]) -> Iterator[Pod]:
+    def _old(self, pods_of: PodsOf) -> Iterator[Pod]:
         """The pods of the start that failed: what is younger than the deadline belongs to the next one."""
         for clique in self.cliques:
             for pod in pods_of(clique):
@@ -80,7 +83,7 @@ def terminations(
     cliques: Mapping[str, PodClique], layout: Callable[[int], Layout], delay: timedelta
 ) -> list[Termination]:
     """Everything of a set that is recycled unless it recovers; `layout` says how a replica is built."""
-    replicas = {_replica(clique) for clique in cliques.values() if _since(clique) is not None}
+    replicas = {_replica(clique) for clique in cliques.values() if breached_since(clique) is not None}
     found: list[Termination] = []
     for replica in sorted(each for each in replicas if each is not None):
         found += _of_replica(replica, layout(replica), cliques, delay)
@@ -133,7 +136,7 @@ class _Loss:
 
     @classmethod
     def of(cls, clique: PodClique) -> "_Loss":
-        since = _since(clique)
+        since = breached_since(clique)
         assert since is not None
         return cls(clique, since)
 
@@ -149,10 +152,10 @@ def _group_replicas(planned: Iterable[PlannedClique], group: str) -> dict[int, l
 
 def _breached(planned: Iterable[PlannedClique], cliques: Mapping[str, PodClique]) -> list[PodClique]:
     found = (cliques[each.name] for each in planned if each.name in cliques)
-    return [clique for clique in found if _since(clique) is not None]
+    return [clique for clique in found if breached_since(clique) is not None]
 
 
-def _since(clique: PodClique) -> datetime | None:
+def breached_since(clique: PodClique) -> datetime | None:
     """Since when a clique that once had its minimum has been below it; None while it is not, or is going."""
     if clique.terminating or not is_true(clique.status.conditions, conditions.MIN_AVAILABLE_REACHED):
         return None
