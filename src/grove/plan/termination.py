@@ -95,27 +95,23 @@ def _of_replica(
 ) -> list[Termination]:
     planned = list(layout.cliques(replica))
     whole = tuple(cliques[each.name] for each in planned if each.name in cliques)
-    lost = [_Loss.of(each) for each in _breached((each for each in planned if each.group is None), cliques)]
+    lost = _losses((each for each in planned if each.group is None), cliques)
     alone: list[Termination] = []
     for name, config in layout.groups(replica):
-        members = _group_replicas((each for each in planned if each.group), name)
-        broken = {
-            number: [_Loss.of(each) for each in found]
-            for number, each in members.items()
-            if (found := _breached(each, cliques))
-        }
-        spare = layout.replicas_of(name, config) - min(config.minimum, layout.replicas_of(name, config))
+        members = _group_replicas(planned, name)
+        broken = {number: losses for number, each in members.items() if (losses := _losses(each, cliques))}
+        spare = max(0, layout.replicas_of(name, config) - config.minimum)
         if len(broken) > spare:
             # The group's minimum is gone since this many of its replicas were broken at once.
-            by_age = sorted(broken.values(), key=lambda losses: min(each.since for each in losses))
-            since = min(each.since for each in by_age[spare])
+            by_age = sorted(broken.values(), key=_earliest)
+            since = _earliest(by_age[spare])
             lost += [_Loss(each.clique, since) for losses in by_age for each in losses]
             continue
         for number, losses in broken.items():
             alone.append(
                 Termination(
                     replica,
-                    min(each.since for each in losses) + delay,
+                    _earliest(losses) + delay,
                     tuple(cliques[each.name] for each in members[number] if each.name in cliques),
                     tuple(each.clique for each in losses),
                     GroupReplica(config, name, number).name,
@@ -123,7 +119,7 @@ def _of_replica(
             )
     if not lost:
         return alone
-    due = min(each.since for each in lost) + delay
+    due = _earliest(lost) + delay
     return [Termination(replica, due, whole, tuple(each.clique for each in lost)), *alone]
 
 
@@ -133,12 +129,6 @@ class _Loss:
 
     clique: PodClique
     since: datetime
-
-    @classmethod
-    def of(cls, clique: PodClique) -> "_Loss":
-        since = breached_since(clique)
-        assert since is not None
-        return cls(clique, since)
 
 
 def _group_replicas(planned: Iterable[PlannedClique], group: str) -> dict[int, list[PlannedClique]]:
@@ -150,9 +140,14 @@ def _group_replicas(planned: Iterable[PlannedClique], group: str) -> dict[int, l
     return found
 
 
-def _breached(planned: Iterable[PlannedClique], cliques: Mapping[str, PodClique]) -> list[PodClique]:
+def _losses(planned: Iterable[PlannedClique], cliques: Mapping[str, PodClique]) -> list[_Loss]:
+    """Those of the planned cliques that are below a minimum that they once had."""
     found = (cliques[each.name] for each in planned if each.name in cliques)
-    return [clique for clique in found if breached_since(clique) is not None]
+    return [_Loss(each, since) for each in found if (since := breached_since(each)) is not None]
+
+
+def _earliest(losses: Iterable[_Loss]) -> datetime:
+    return min(each.since for each in losses)
 
 
 def breached_since(clique: PodClique) -> datetime | None:

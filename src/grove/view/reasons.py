@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from grove.api import conditions
-from grove.api.clique import PodClique
+from grove.api.clique import LastError, PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import RUNNING, PodGang
 from grove.api.scaling_group import PodCliqueScalingGroup
@@ -111,22 +111,22 @@ def waiting_for(gang: PodGang) -> Reason | None:
 
 def reasons_of_clique(clique: PodClique) -> tuple[Reason, ...]:
     """What went wrong when the clique's pods were last written."""
-    return tuple(
-        Reason(error.code, error.description, error.code, error.code) for error in clique.status.last_errors
-    )
+    return tuple(map(_failed, clique.status.last_errors))
 
 
 def reasons_of_scaling_group(group: PodCliqueScalingGroup) -> tuple[Reason, ...]:
     """What went wrong with the group's cliques, and that somebody has scaled it below its minimum."""
-    errors = [
-        Reason(error.code, error.description, error.code, error.code) for error in group.status.last_errors
-    ]
+    errors = tuple(map(_failed, group.status.last_errors))
     if not group.spec.replicas:
         return (*errors, Reason("scaled to zero", blocking=False))
     if group.spec.replicas < group.spec.minimum:
         told = f"{group.spec.replicas} of at least {group.spec.minimum} replicas are asked for"
         return (*errors, Reason("scaled below its minimum", told, blocking=False))
-    return tuple(errors)
+    return errors
+
+
+def _failed(error: LastError) -> Reason:
+    return Reason(error.code, error.description, error.code, error.code)
 
 
 def _signs(said: Sequence[Condition], signs: Sequence[_Sign]) -> list[Reason]:

@@ -68,18 +68,18 @@ class Index:
         gangs = [gang for gang in world.gangs if not is_standalone(gang)]
         return cls(
             now,
-            _by_label(gangs, labels.PART_OF),
-            _by_label(gangs, labels.BASE_POD_GANG),
-            _by_label(world.scaling_groups, labels.PART_OF),
-            _by_base_gang(world.scaling_groups),
-            _by_label(world.cliques, labels.PART_OF),
-            _by_label(world.cliques, labels.POD_GANG),
-            _by_label(world.cliques, labels.SCALING_GROUP),
-            _by_label(pods, labels.POD_GANG),
-            _by_label(pods, labels.POD_CLIQUE),
-            _by_owner(world.objects),
-            {node.name: node for node in map(node_view, world.nodes)},
-            _events(world.events),
+            gangs_of_set=_by_label(gangs, labels.PART_OF),
+            scaled_gangs=_by_label(gangs, labels.BASE_POD_GANG),
+            groups_of_set=_by_label(world.scaling_groups, labels.PART_OF),
+            groups_of_base=_by_base_gang(world.scaling_groups),
+            cliques_of_set=_by_label(world.cliques, labels.PART_OF),
+            cliques_of_gang=_by_label(world.cliques, labels.POD_GANG),
+            cliques_of_group=_by_label(world.cliques, labels.SCALING_GROUP),
+            pods_of_gang=_by_label(pods, labels.POD_GANG),
+            pods_of_clique=_by_label(pods, labels.POD_CLIQUE),
+            objects=_by_owner(world.objects),
+            nodes={node.name: node for node in map(node_view, world.nodes)},
+            events=_events(world.events),
         )
 
     def age(self, created: str) -> timedelta | None:
