@@ -16,6 +16,7 @@ READ = {
     "-1m": timedelta(minutes=-1),
     "0": timedelta(),
     "10µs": timedelta(microseconds=10),
+    "2562047h": timedelta(hours=2562047),
 }
 
 
@@ -25,7 +26,23 @@ def test_every_form_that_go_takes_is_read(text: str, want: timedelta) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "4", "4 h", "h", "4d", "1h30", "-", "four hours", "1h 2m", "9" * 40 + "h"]
+    "text",
+    [
+        "",
+        "4",
+        "4 h",
+        "h",
+        "4d",
+        "1h30",
+        "-",
+        "four hours",
+        "1h 2m",
+        "9" * 40 + "h",
+        "2562048h",
+        "-2562048h",
+        "70000000h",
+        "١h",
+    ],
 )
 def test_anything_else_is_refused_by_its_own_name(text: str) -> None:
     with pytest.raises(ValueError, match="duration"):

@@ -217,6 +217,13 @@ def test_a_transition_time_moves_only_when_the_status_does() -> None:
     assert message_of(second, "Scheduled") == "another"
 
 
+def test_a_transition_time_that_lies_ahead_becomes_now() -> None:
+    facts = GangFacts(pods(gated=2), {CLIQUE: 2}, initialized=True)
+    ahead = desired_gang_status(make.gang("train-0", {CLIQUE: 2}), facts, now=LATER)
+    status = desired_gang_status(gang_with(ahead), facts, now=NOW)
+    assert {each["lastTransitionTime"] for each in status["conditions"]} == {"2026-01-01T12:00:00Z"}
+
+
 def test_conditions_of_other_writers_stay() -> None:
     before = {"conditions": [{"type": "SomebodyElses", "status": "True"}]}
     status = desired_gang_status(gang_with(before), GangFacts([], {}, initialized=False), now=NOW)
@@ -277,6 +284,15 @@ def test_a_pod_that_crashed_does_not_count_as_working() -> None:
     )
     breach = next(each for each in status["conditions"] if each["type"] == conditions.MIN_AVAILABLE_BREACHED)
     assert (breach["status"], breach["reason"]) == ("True", conditions.INSUFFICIENT_READY_PODS)
+
+
+@pytest.mark.parametrize("message", ["", "3x pods", "² pods", "some pods"])
+def test_a_clique_says_again_that_it_had_its_minimum_when_somebody_rewrote_it(message: str) -> None:
+    reached = {"type": conditions.MIN_AVAILABLE_REACHED, "status": "True", "message": message}
+    known = make.clique_manifest(CLIQUE, 1) | {"status": {"conditions": [reached]}}
+    working = [make.pod(CLIQUE, 0, node="n1", ready=True)]
+    status = desired_clique_status(make.view(PodClique, known), working, now=NOW)
+    assert message_of(status, conditions.MIN_AVAILABLE_REACHED) == "1 pod was placed and working"
 
 
 def test_the_scale_selector_finds_exactly_the_cliques_pods() -> None:

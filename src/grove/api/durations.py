@@ -8,7 +8,9 @@ from datetime import timedelta
 from typing import Final
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+#: What Go counts in 64 bits of nanoseconds, about 292 years; a date that much later can still be written.
+_LONGEST: Final = timedelta(microseconds=(2**63 - 1) // 1000)
 
 
 def parse(text: str) -> timedelta:
@@ -25,7 +27,6 @@ def parse(text: str) -> timedelta:
         position = part.end()
     if position != len(digits) or not digits:
         raise ValueError(f"{text!r} is not a duration; write it like 4h0m0s, 90s or 1m30s")
-    try:
-        return sign * timedelta(seconds=seconds)
-    except OverflowError:
-        raise ValueError(f"{text!r} is longer than a duration can be") from None
+    if seconds > _LONGEST.total_seconds():
+        raise ValueError(f"{text!r} is longer than a duration can be, which is 2562047h")
+    return sign * timedelta(seconds=seconds)

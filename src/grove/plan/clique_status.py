@@ -117,10 +117,8 @@ def _reached(clique: PodClique, pods: Sequence[Pod]) -> Condition | None:
     if not minimum:
         return None
     known = find_condition(clique.status.conditions, conditions.MIN_AVAILABLE_REACHED)
-    before = (
-        int(known.message.split(maxsplit=1)[0]) if known is not None and known.message[:1].isdigit() else 0
-    )
-    if before >= minimum:
+    number = known.message.partition(" ")[0] if known is not None else ""
+    if number.isascii() and number.isdigit() and int(number) >= minimum:
         return known
     if is_breached(clique, pods):
         return None
