@@ -173,7 +173,9 @@ SETS = {
                 "replica 0 is recycled at 2030-01-01T04:00:00Z unless 1 more pod of a-0-decode is ready",
             ),
         ],
-        want=["lost pods: replica 0 is recycled in 3 h 12 m unless 1 more pod of a-0-decode is ready"],
+        want=[
+            "below its minimum: replica 0 is recycled in 3 h 12 m unless 1 more pod of a-0-decode is ready"
+        ],
     ),
     "a set of which an edit waits": SetCase(
         [

@@ -42,7 +42,7 @@ _OF_SETS: Final = (
     _Sign(conditions.ACCEPTED, "False", "refused"),
     _Sign(conditions.DEGRADED, "True", "degraded"),
     _Sign(conditions.TOPOLOGY_LEVELS_UNAVAILABLE, "True", "topology"),
-    _Sign(conditions.GANG_TERMINATION_PENDING, "True", "lost pods"),
+    _Sign(conditions.GANG_TERMINATION_PENDING, "True", "below its minimum"),
     _Sign(conditions.EDIT_PENDING, "True", "edit pending", blocking=False),
 )
 _OF_GANGS: Final = (

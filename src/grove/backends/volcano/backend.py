@@ -137,7 +137,7 @@ class VolcanoBackend:
         treatments = account(gang, able, "Volcano", self._exceptions(gang, context, plan))
         queue = queue_of(gang, context)
         if not _is_placed(gang):
-            _wait_for_queue(gang, queue, sight)
+            _wait_for_queue(queue, sight)
             _wait_for_topology(gang, context, chosen, sight)
         if not gang.spec.podgroups:
             return Translation(treatments=treatments)
@@ -221,9 +221,9 @@ def _is_placed(gang: PodGang) -> bool:
     return is_true(gang.status.conditions, conditions.SCHEDULED)
 
 
-def _wait_for_queue(gang: PodGang, queue: str, sight: Sight) -> None:
+def _wait_for_queue(queue: str, sight: Sight) -> None:
     if trouble := queue_problem(queue, sight):
-        raise Waiting(f"gang {gang.key}: {trouble}")
+        raise Waiting(trouble)
 
 
 def _wait_for_topology(gang: PodGang, context: Context, chosen: Settings, sight: Sight) -> None:
