@@ -62,3 +62,10 @@ def test_what_exists_is_not_taken_away() -> None:
     granted = grant_replicas(SET, {"t-0-dec": group("t-0-dec", 9)}, there, most=18)
     assert granted.replicas == {"t-0-dec": 5}
     assert "9 replicas are asked for and 5 may exist" in granted.sentences[0]
+
+
+def test_a_label_that_somebody_edited_takes_no_replica_away() -> None:
+    marks = {labels.SCALING_GROUP: "t-0-dec", labels.SCALING_GROUP_REPLICA_INDEX: "x"}
+    edited = make.view(PodClique, make.clique_manifest("t-0-dec-4-lead", 1, labels=marks))
+    granted = grant_replicas(SET, {"t-0-dec": group("t-0-dec", 9)}, {edited.name: edited}, 1)
+    assert granted.replicas == {"t-0-dec": 5}

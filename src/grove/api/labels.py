@@ -4,6 +4,7 @@ Keys that only one scheduler reads stand in its backend. Values that clients of 
 kept to the letter.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 # Labels -------------------------------------------------------------------------------------------
@@ -98,6 +99,12 @@ GROVE_PREFIX: Final = "grove.io/"
 def owned_by(cliqueset: str) -> dict[str, str]:
     """The two labels that everything belonging to a set carries."""
     return {MANAGED_BY: MANAGER, PART_OF: cliqueset}
+
+
+def number(labels: Mapping[str, str], key: str) -> int | None:
+    """The number that a label has; None where it has none, because somebody took it away or edited it."""
+    text = labels.get(key, "")
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def selector(labels: dict[str, str]) -> str:

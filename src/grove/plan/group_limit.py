@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from grove.api import names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet, ScalingGroupConfig
-from grove.api.labels import SCALING_GROUP, SCALING_GROUP_REPLICA_INDEX
+from grove.api.labels import SCALING_GROUP
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.plan.layout import pods_of_a_replica
 
@@ -69,10 +69,10 @@ def _config_of(
 
 
 def _there(group: str, cliques: Mapping[str, PodClique]) -> int:
-    """How many replicas of a group have cliques."""
-    indexes = [
-        int(clique.labels.get(SCALING_GROUP_REPLICA_INDEX, "0"))
+    """How many replicas of a group have cliques; by their names, since a label may have been edited."""
+    found = [
+        names.indexed(clique.name.removeprefix(f"{group}-"))
         for clique in cliques.values()
         if clique.labels.get(SCALING_GROUP) == group and not clique.terminating
     ]
-    return max(indexes, default=-1) + 1
+    return max((each[0] for each in found if each is not None), default=-1) + 1

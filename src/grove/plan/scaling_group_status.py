@@ -191,7 +191,7 @@ def _first_waiting(group: PodCliqueScalingGroup, counts: GroupCounts) -> str:
     if counts.waiting is None:
         return ""
     above = counts.waiting - group.spec.minimum
-    index = int(group.labels.get(labels.SET_REPLICA_INDEX, "0"))
+    index = labels.number(group.labels, labels.SET_REPLICA_INDEX) or 0
     base = names.base_gang(group.labels.get(labels.PART_OF, ""), index)
     gang = names.scaled_gang(group.name, above) if above >= 0 else base
     return f"; replica {counts.waiting} (gang {gang}) is not {'ready' if counts.waiting_placed else 'placed'}"

@@ -83,7 +83,8 @@ def terminations(
     cliques: Mapping[str, PodClique], layout: Callable[[int], Layout], delay: timedelta
 ) -> list[Termination]:
     """Everything of a set that is recycled unless it recovers; `layout` says how a replica is built."""
-    replicas = {_replica(clique) for clique in cliques.values() if breached_since(clique) is not None}
+    breached = (clique for clique in cliques.values() if breached_since(clique) is not None)
+    replicas = {labels.number(clique.labels, labels.SET_REPLICA_INDEX) for clique in breached}
     found: list[Termination] = []
     for replica in sorted(each for each in replicas if each is not None):
         found += _of_replica(replica, layout(replica), cliques, delay)
@@ -159,8 +160,3 @@ def breached_since(clique: PodClique) -> datetime | None:
         return None
     # Times in a status have whole seconds; nothing is recycled before its delay is over.
     return datetime.fromisoformat(breach.last_transition_time) + timedelta(seconds=1)
-
-
-def _replica(clique: PodClique) -> int | None:
-    text = clique.labels.get(labels.SET_REPLICA_INDEX, "")
-    return int(text) if text.isascii() and text.isdigit() else None

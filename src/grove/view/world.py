@@ -119,8 +119,7 @@ def group_of(item: Object) -> str:
 
 def number_in(item: Object, label: str) -> int | None:
     """The number that an object has as a label; None where it has none."""
-    value = item.labels.get(label, "")
-    return int(value) if value.isdecimal() else None
+    return labels.number(item.labels, label)
 
 
 def node_view(manifest: Manifest) -> NodeView:
