@@ -386,6 +386,24 @@ def test_a_role_is_scaled_to_zero_by_hand_and_back() -> None:
     run_world(story)
 
 
+def test_pods_of_a_gang_with_a_role_below_its_minimum_wait_behind_their_gates() -> None:
+    async def story(world: World) -> None:
+        await world.apply(train(scaled(minReplicas=3), pods=4, minimum=3))
+        await until_running(world, "train-0")
+        await world.scale("train-0-worker", 1, of=kinds.CLIQUES)
+        await until_reason(world, "train-0", "Scheduled", "ScaledBelowMinimum")
+        for pod in await world.pods():
+            await world.user.delete(kinds.PODS, Key("default", pod["metadata"]["name"]))
+        await pass_time(120)
+        pods = await world.pods()
+        assert pods
+        assert all(pod["spec"].get("schedulingGates") for pod in pods)
+        await world.scale("train-0-worker", 3, of=kinds.CLIQUES)
+        await until_running(world, "train-0")
+
+    run_world(story)
+
+
 def test_a_role_below_its_minimum_is_told_and_left_to_whoever_scales_it() -> None:
     async def story(world: World) -> None:
         await world.apply(train(scaled(minReplicas=3), pods=4, minimum=3))

@@ -55,7 +55,12 @@ A, B, C = pod("a"), pod("b", 1), pod("c", 2)
 A_PLACED, B_PLACED = pod("a", node="n1"), pod("b", 1, node="n1")
 
 CASES = {
-    "a listed pod of an initialised gang is released": Case([A], gang("a"), ["a"]),
+    "a listed pod of an initialised gang is released": Case([A], gang("a", minimum=1), ["a"]),
+    "no pod leaves while its role is scaled below the minimum": Case([A], gang("a"), []),
+    "one that replaces a pod of a gang that runs leaves although its role is scaled below the minimum": Case(
+        [A_PLACED, B], gang("ab", minimum=3), ["b"]
+    ),
+    "gangs of others are whatever they list": Case([pod("a", revision="")], gang("a"), ["a"], revision=""),
     "the pods of the minimum are released together": Case([A, B], gang("ab"), ["a", "b"]),
     "no pod of the minimum leaves while one that the gang lists is missing": Case([A], gang("ab"), []),
     "no pod of the minimum leaves while one above it is missing: the gang is not what it lists": Case(
@@ -116,7 +121,7 @@ CASES = {
     ),
     "a pod without our gate is left alone": Case([pod("a", gates=("somebody.else/gate",))], gang("a"), []),
     "a pod taken over from the incumbent is released too": Case(
-        [pod("a", gates=(labels.LEGACY_GATE,))], gang("a"), ["a"]
+        [pod("a", gates=(labels.LEGACY_GATE,))], gang("a", minimum=1), ["a"]
     ),
 }
 

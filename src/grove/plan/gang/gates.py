@@ -37,14 +37,17 @@ def releasable(gang: PodGang, pods: Sequence[Pod], opening: Opening) -> list[Pod
     """The gated pods whose gate may open now.
 
     The pods of the minimum open together: only when the gang is Initialized and every one of them that it
-    lists exists. Those above the minimum follow once it is placed. A scaled gang waits for its base gang.
+    lists exists. Those above the minimum follow once it is placed. A scaled gang waits for its base gang, and
+    a gang of ours of which a role is scaled below its minimum for that role.
     """
     if not is_initialized(gang) or not opening.in_place or not opening.base_placed:
         return []
     is_listed, above = listed(gang), above_minimum(gang)
     members = [pod for pod in pods if is_listed(pod) and pod.keeps_place and _belongs(pod, opening.revision)]
-    if not opening.placed and not any(pod.bound for pod in members) and len(members) < reference_count(gang):
-        return []
+    if not opening.placed and not any(pod.bound for pod in members):
+        short = any(len(group.pod_references) < group.min_replicas for group in gang.spec.podgroups)
+        if len(members) < reference_count(gang) or (opening.revision and short):
+            return []
     return [
         pod
         for pod in members
