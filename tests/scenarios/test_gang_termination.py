@@ -14,8 +14,9 @@ from tests.scenarios.workloads import wl1, wl2, wl5
 
 from grove.api import conditions, kinds, labels
 from grove.api.event import EVENTS
+from grove.embedded.faults import Fault
 from grove.meta import Key, Manifest
-from grove.testing.world import NODES, World, run_world
+from grove.testing.world import NODES, OPERATOR, World, run_world
 
 DELAY = 10
 #: The delay, and as long as the incumbent's tests wait beyond it.
@@ -252,6 +253,29 @@ def test_a_gang_that_was_never_whole_is_not_recycled(stage: Stage) -> None:
         assert await waits(world) == {}
 
     play(stage, story, nodes=9)
+
+
+def test_a_gang_that_was_whole_before_a_status_could_say_so_is_recycled_too() -> None:
+    async def story(world: World) -> None:
+        unwritten = Fault("error", verb="write", resource="podcliques.*/status", user=OPERATOR.name)
+        world.cluster.faults.add(unwritten)
+        await world.apply(wl1(STAGE, "wl", **WORKLOAD))
+
+        async def ready() -> bool:
+            return sum(map(is_ready, await living(world))) == 10
+
+        await world.until(ready, "all pods are ready", seconds=900)
+        await asyncio.sleep(2)
+        before = await uids(world)
+        await lose(world, "wl-0-pc-a")
+        await asyncio.sleep(2)
+        assert unwritten.happened
+        world.cluster.faults.clear()
+        # Writes that fail are tried again with growing pauses.
+        await asyncio.sleep(60 + LONG_ENOUGH)
+        assert not before & await uids(world)
+
+    play(STAGE, story)
 
 
 def test_what_waits_again_after_it_was_recycled_is_not_recycled_a_second_time() -> None:

@@ -26,9 +26,9 @@ from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_OWNER, of_one_set,
 from grove.controllers.memory.pod_limit import PodLimit
 from grove.controllers.pacing import POD_LIMIT_SECONDS
 from grove.errors import BackendFailed, ClaimTemplateNotFound, GroveError
-from grove.meta import Key, Manifest, find_condition
+from grove.meta import Key, Manifest, find_condition, is_true
 from grove.plan.changes import Change, Create, Delete, Patch
-from grove.plan.clique_status import desired_clique_status
+from grove.plan.clique_status import desired_clique_status, working_pods
 from grove.plan.failures import failures_in_a_row, how_it_failed, resting
 from grove.plan.gang.restart import bound_by_podgroup, kept, ungrouped
 from grove.plan.last_errors import CodedError
@@ -76,6 +76,8 @@ class CliqueReconciler:
         self.barrier: WriteBarrier = NO_BARRIER
         #: Names of pods that turned out to be taken, by clique.
         self._met: dict[Key, set[str]] = {}
+        #: The most pods of a clique that were seen working at once, until its status says that they suffice.
+        self._working: dict[Key, tuple[str, int]] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
         seen = self.observe(key)
@@ -131,6 +133,7 @@ class CliqueReconciler:
             self.deps.devices.await_claims(key, ())
             self.limit.forget(key)
             self._met.pop(key, None)
+            self._working.pop(key, None)
             return None
         pods = cache.store(Pod).index(PODS_BY_OWNER, clique.uid)
         gang = cache.store(PodGang).get(Key(key.namespace, clique.labels.get(labels.POD_GANG, "")))
@@ -244,7 +247,7 @@ class CliqueReconciler:
         if (shortage := self.limit.shortage(clique.key)) is not None:
             applied = replace(applied, failures=[*applied.failures, (Create(kinds.PODS, {}), shortage)])
         told = [*distinct_errors(applied.refusals), *self._missing_templates(seen)]
-        status = desired_clique_status(clique, seen.pods, told, now=now)
+        status = desired_clique_status(clique, seen.pods, told, reached=self._most(seen), now=now)
         reported = await self.deps.reporter.report(
             kinds.CLIQUES,
             clique,
@@ -259,6 +262,17 @@ class CliqueReconciler:
             if pod.uid in deleted and pod.status.phase == "Failed":
                 self.deps.recorder.send(events.failed_pod_replaced(clique, how_it_failed(pod)))
         return reported.outcome
+
+    def _most(self, seen: Seen) -> int:
+        """The most pods of a clique that were seen working at once: its status may be written later."""
+        clique, number = seen.clique, working_pods(seen.pods)
+        if is_true(clique.status.conditions, conditions.MIN_AVAILABLE_REACHED) or not clique.spec.needed:
+            self._working.pop(clique.key, None)
+            return number
+        uid, before = self._working.get(clique.key, ("", 0))
+        most = max(number, before) if uid == clique.uid else number
+        self._working[clique.key] = clique.uid, most
+        return most
 
     def _missing_templates(self, seen: Seen) -> list[CodedError]:
         """What keeps the claims from being made that pods wait for; the set tells it by an event."""

@@ -14,9 +14,17 @@ from grove.words import counted
 
 
 def desired_clique_status(
-    clique: PodClique, pods: Sequence[Pod], errors: Sequence[CodedError] = (), *, now: datetime
+    clique: PodClique,
+    pods: Sequence[Pod],
+    errors: Sequence[CodedError] = (),
+    *,
+    reached: int = 0,
+    now: datetime,
 ) -> Manifest:
     """The whole status of a clique, computed from its pods and from what could not be written of them.
+
+    `reached` is the most pods that were seen working at the same time; a status that said so may be yet to be
+    written.
 
     Pods that are terminating count nowhere. One that failed is about to be replaced and counts only as what
     it is: a sign that something is broken.
@@ -26,8 +34,8 @@ def desired_clique_status(
     template = clique.labels.get(labels.POD_TEMPLATE_HASH, "")
     generation = clique.metadata.generation
     ready = sum(pod.ready for pod in live)
-    reached = _reached(clique, pods)
-    updates = [_scheduled(clique, scheduled), _breached(clique, pods), *([reached] if reached else [])]
+    whole = _reached(clique, max(reached, working_pods(pods)))
+    updates = [_scheduled(clique, scheduled), _breached(clique, pods), *([whole] if whole else [])]
     updates += [*standing_conditions(_standing(clique, live, ready, errors)), _available(clique, ready)]
     updated = sum(pod.labels.get(labels.POD_TEMPLATE_HASH) == template for pod in live)
     selector = {**labels.owned_by(clique.labels.get(labels.PART_OF, "")), labels.POD_CLIQUE: clique.name}
@@ -42,7 +50,7 @@ def desired_clique_status(
         "hpaPodSelector": None if labels.SCALING_GROUP in clique.labels else labels.selector(selector),
         "currentPodTemplateHash": template if updated == len(live) and live else None,
         "lastErrors": last_errors(clique.status.last_errors, errors, now=now),
-        "conditions": merged(clique, updates, now=now, drop=_silent(errors=bool(errors), reached=reached)),
+        "conditions": merged(clique, updates, now=now, drop=_silent(errors=bool(errors), reached=whole)),
     }
 
 
@@ -108,7 +116,12 @@ def _working(pods: Sequence[Pod]) -> tuple[int, int]:
     return len(placed), len(placed) - sum(map(_broken, placed))
 
 
-def _reached(clique: PodClique, pods: Sequence[Pod]) -> Condition | None:
+def working_pods(pods: Sequence[Pod]) -> int:
+    """How many pods are placed and work."""
+    return _working(pods)[1]
+
+
+def _reached(clique: PodClique, reached: int) -> Condition | None:
     """That the clique has had its minimum at some time, so that to fall below it is a loss.
 
     It is forgotten where the clique needs no pods, and where its minimum was raised since.
@@ -120,7 +133,7 @@ def _reached(clique: PodClique, pods: Sequence[Pod]) -> Condition | None:
     number = known.message.partition(" ")[0] if known is not None else ""
     if number.isascii() and number.isdigit() and int(number) >= minimum:
         return known
-    if is_breached(clique, pods):
+    if reached < minimum:
         return None
     return Condition(
         type=conditions.MIN_AVAILABLE_REACHED,
