@@ -21,9 +21,10 @@ def owned(manifest: Manifest, kind: str, name: str, uid: str) -> Manifest:
 
 def gang(set_uid: str = "uid-set", *, standalone: bool = False) -> PodGang:
     groups = {ROLE: 2}
+    if standalone:
+        return make.view(PodGang, make.gang_manifest("train-0", groups))
     ours = make.gang_manifest("train-0", groups, cliqueset="train")
-    manifest = make.gang_manifest("train-0", groups) if standalone else ours
-    return make.view(PodGang, owned(manifest, "PodCliqueSet", "train", set_uid))
+    return make.view(PodGang, owned(ours, "PodCliqueSet", "train", set_uid))
 
 
 def clique(set_uid: str = "uid-set", **fields: object) -> PodClique:
