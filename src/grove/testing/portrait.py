@@ -19,6 +19,7 @@ from grove.testing.world import World
 
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _REVISION: Final = re.compile(r"(?<![a-z0-9])([a-z0-9]{10})(?![a-z0-9])")
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 #: Fields whose value depends on when something happened or on what was drawn.
 _CHANCE: Final = re.compile(
     r"^(uid|resourceVersion|managedFields|generation|observedGeneration|lastTransitionTime)$|[tT]imestamp$"
@@ -87,7 +88,8 @@ def _cleaned(value: Any, hosts: dict[str, str]) -> Any:
         cleaned = [_cleaned(item, hosts) for item in value]
         return sorted(cleaned, key=str) if value and _unordered(value) else cleaned
     if isinstance(value, str):
-        return hosts.get(value) or _UID.sub("<uid>", _without_revision(value, hosts))
+        plain = _TIME.sub("<time>", _UID.sub("<uid>", value))
+        return hosts.get(value) or _without_revision(plain, hosts)
     return value
 
 
