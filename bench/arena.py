@@ -123,7 +123,7 @@ async def arena(plane: Plane, *, profile: Path | None = None) -> AsyncIterator[A
         launch = Launch(
             "cluster",
             plane.module,
-            (str(folder), plane.minor, plane.scheduler),
+            (str(folder), plane.minor, plane.scheduler, *plane.settings),
             {} if plane.real else seen,
             answers=True,
         )

@@ -1,6 +1,6 @@
 """The cluster's process: the embedded cluster over HTTPS, and its request log on a pipe.
 
-    python -m bench.cluster_process FOLDER MINOR [SCHEDULER]
+    python -m bench.cluster_process FOLDER MINOR [SCHEDULER [COLLECTED_PER_SECOND]]
 
 Writes a kubeconfig into the folder and one line of JSON when it is ready, then answers each line of its
 standard input: `writes` with what the operator wrote since the log was last forgotten, `forget` by forgetting
@@ -35,12 +35,13 @@ def writes(log: Iterable[Logged]) -> dict[str, int]:
     return dict(counts)
 
 
-async def _serve(folder: Path, minor: str, scheduler: str) -> None:
+async def _serve(folder: Path, minor: str, scheduler: str = "", collected: str = "0") -> None:
     options = ClusterOptions(
         kubernetes=minor,
         nodes=NODES,
         managed_fields="lazy",
         schedulers=(scheduler or "default",),
+        collected_per_second=float(collected),
         tune_gc=True,
         force=True,
     )

@@ -24,7 +24,7 @@ from grove.kube.client import Written
 from grove.meta import Manifest, Resource, manifest_key
 
 IN_FLIGHT: Final = 16
-_OPEN: Final = [
+OPEN: Final = [
     {"op": "test", "path": "/spec/schedulingGates/0/name", "value": GATE},
     {"op": "remove", "path": "/spec/schedulingGates/0"},
 ]
@@ -82,13 +82,13 @@ async def _run(place: Arena, observer: Observer, wanted: Wanted) -> dict[str, Co
         return client.create(kinds.PODS, manifests[index])
 
     def open_gate(index: int) -> Awaitable[Written]:
-        return client.json_patch(kinds.PODS, manifest_key(manifests[index]), _OPEN)
+        return client.json_patch(kinds.PODS, manifest_key(manifests[index]), OPEN)
 
     before = place.usages()
     observer.began = time.monotonic()
-    await _each(range(len(objects)), create_group)
-    await _each(range(wanted.pods), create)
-    await _each(range(wanted.pods), open_gate)
+    await each(range(len(objects)), create_group)
+    await each(range(wanted.pods), create)
+    await each(range(wanted.pods), open_gate)
     await observer.milestone(Milestone.RUNNING)
     costs = place.costs_since(before)
     observer.deletion = time.monotonic()
@@ -109,7 +109,7 @@ def _made(minor: str, wanted: Wanted) -> tuple[list[list[tuple[Resource, Manifes
     return objects, [pod for number in numbers for pod in gangs.pods(number)]
 
 
-async def _each(items: Iterable[int], request: Callable[[int], Awaitable[object]]) -> None:
+async def each(items: Iterable[int], request: Callable[[int], Awaitable[object]]) -> None:
     """A request for each, so many in flight."""
     todo = iter(items)
 

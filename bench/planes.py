@@ -19,6 +19,8 @@ class Plane:
     minor: str
     #: The backend whose scheduler runs in place of Kubernetes' own; empty for that.
     scheduler: str = ""
+    #: How many objects the embedded garbage collector gets through in a second; 0 for as many as it can.
+    collected_per_second: float = 0.0
 
     @property
     def real(self) -> bool:
@@ -28,6 +30,11 @@ class Plane:
     def module(self) -> str:
         """The process that runs it."""
         return "bench.real_process" if self.real else "bench.cluster_process"
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """What that process is told besides."""
+        return () if self.real else (str(self.collected_per_second),)
 
     @property
     def profiled(self) -> str:

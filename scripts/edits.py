@@ -20,10 +20,10 @@ from grove.backends.registry import BUILT_INS
 from grove.embedded.machinery.schema import custom_schema
 from grove.meta import Manifest
 from grove.plan.children.gangs import desired_gang
-from grove.plan.children.rows import TemplateRevision
 from grove.plan.edits import EditedGang, differing_fields, fields_of, has_shape, impossible_edits, shape_of
 from grove.plan.hashing import generation_hash
 from grove.plan.layout import layout_of
+from grove.plan.update.revisions import TemplateRevision
 from grove.testing import make
 from grove.testing.conformance import BackendConformance
 from grove.testing.kits import kit_for

@@ -29,6 +29,7 @@ from grove.controllers.members import (
     PODS_BY_OWNER,
 )
 from grove.controllers.memory.contests import Contests
+from grove.controllers.memory.disruptions import Disruptions
 from grove.controllers.memory.liveness import Liveness
 from grove.controllers.memory.milestones import Milestones
 from grove.controllers.memory.pod_limit import PodLimit
@@ -36,6 +37,7 @@ from grove.controllers.memory.preemptions import Preemptions
 from grove.controllers.memory.trials import Trials
 from grove.controllers.memory.vanished import Vanished
 from grove.controllers.pacing import PodTraffic, StatusThrottle, WriteLoad
+from grove.controllers.removal import Removal
 from grove.controllers.report import Reporter
 from grove.controllers.scaling_group import ScalingGroupReconciler
 from grove.controllers.schedulers.definitions import Definitions
@@ -76,6 +78,8 @@ class Operator:
     manager: Manager
     cache: Cache
     controllers: dict[str, Controller]
+    #: By the name of their controller, for who only wants to know what they would do.
+    reconcilers: Mapping[str, "Reconciler"]
     scheduling: Scheduling
     metrics: Metrics
     recorder: Recorder
@@ -136,14 +140,13 @@ async def assemble(
     await deps.scheduling.discover()
     _watch_optional_kinds(process, deps)
     standalone = StandalonePods(process.client, deps.cache)
-    controllers = _controllers(process, deps, standalone)
+    controllers, reconcilers = _controllers(process, deps, standalone)
     _forget_the_gone(deps, standalone)
     wakeups.connect(deps.cache, deps.scheduling, deps.devices, dict(controllers), deps.applier.own_writes)
     manager = _manager(process, deps, controllers, elector, host if health else None)
     manager.add_service("own events", own_events.run)
-    return Operator(
-        manager, deps.cache, controllers, deps.scheduling, process.metrics, deps.recorder, own_events
-    )
+    told = (process.metrics, deps.recorder, own_events)
+    return Operator(manager, deps.cache, controllers, reconcilers, deps.scheduling, *told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +176,13 @@ def _dependencies(process: _Process) -> Dependencies:
     """What the reconcilers share; nothing of it runs yet."""
     client, clock = process.client, process.clock
     traffic, load, preemptions = PodTraffic(clock), WriteLoad(), Preemptions(clock)
+    disruptions = Disruptions()
     cache, pods = _cache(process)
     vanished = Vanished(client, cache)
     devices = Devices(client, cache, clock, process.randomness())
     observation = Observation(client, clock, process.randomness())
     remarks = Remarks(client, cache, clock, process.randomness())
-    for saw in (traffic.saw, preemptions.saw, vanished.saw, remarks.saw):
+    for saw in (traffic.saw, preemptions.saw, disruptions.saw, vanished.saw, remarks.saw):
         pods.subscribe(saw)
     if not process.only:
         cache.listen(kinds.CLIQUESETS, devices.saw)
@@ -192,8 +196,10 @@ def _dependencies(process: _Process) -> Dependencies:
         process.recorder(),
         Milestones(process.metrics, cache),
         preemptions,
+        disruptions,
         vanished,
         devices,
+        Removal(client, cache, applier),
         clock,
     )
 
@@ -348,8 +354,11 @@ def _reconcilers(
     }
 
 
-def _controllers(process: _Process, deps: Dependencies, standalone: StandalonePods) -> dict[str, Controller]:
-    controllers = {}
+def _controllers(
+    process: _Process, deps: Dependencies, standalone: StandalonePods
+) -> tuple[dict[str, Controller], dict[str, Reconciler]]:
+    """The controllers of this process, and what each of them runs."""
+    controllers, reconcilers = {}, {}
     for name, (reconciler, workers) in _reconcilers(process, deps, standalone).items():
         controller = Controller(
             name,
@@ -361,8 +370,8 @@ def _controllers(process: _Process, deps: Dependencies, standalone: StandalonePo
             rng=process.randomness(),
         )
         reconciler.barrier = controller.barrier
-        controllers[name] = controller
-    return controllers
+        controllers[name], reconcilers[name] = controller, reconciler
+    return controllers, reconcilers
 
 
 def _forget_the_gone(deps: Dependencies, standalone: StandalonePods) -> None:
@@ -371,6 +380,7 @@ def _forget_the_gone(deps: Dependencies, standalone: StandalonePods) -> None:
         (kinds.CLIQUESETS, deps.scheduling.forget),
         (kinds.GANGS, deps.milestones.forget),
         (kinds.PODS, standalone.forget),
+        (kinds.PODS, deps.removal.forget),
     )
     for resource, forget in forgets:
         informer = deps.cache.informer(resource)

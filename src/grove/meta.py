@@ -93,6 +93,7 @@ class ObjectMeta(View):
     """The part of metadata that anyone of ours reads."""
 
     name: str = ""
+    generate_name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""

@@ -93,6 +93,13 @@ def test_an_annotation_of_ours_without_effect_is_told(key: str) -> None:
     assert "has no effect in this release" in notice.message
 
 
+@pytest.mark.parametrize("on", WHERE)
+@pytest.mark.parametrize(("key", "place"), [("grove__update_paused", "set"), ("grove__restarted_at", "role")])
+def test_an_annotation_for_updates_has_an_effect_in_its_place_only(key: str, place: str, on: str) -> None:
+    found = notices(make.view(PodCliqueSet, annotated(on, **{key: "true"})))
+    assert bool(found) is (on != place)
+
+
 def sharing(level: str, scope: str, *, replicas: int, pods: int, group: int = 1) -> PodCliqueSet:
     shared = [{"name": "t", "scope": scope}]
     role = {**make.template("a", pods), **({"resourceSharing": shared} if level == "role" else {})}

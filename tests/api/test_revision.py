@@ -4,11 +4,19 @@ import re
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
-from grove.api import labels
+from grove.api import kinds, labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.api.revision import effective_revision, next_revision, restarts, revision_of
+from grove.api.revision import (
+    ADOPTED,
+    effective_revision,
+    is_adopted,
+    next_revision,
+    restarts,
+    revision_of,
+)
 from grove.meta import Manifest
 from grove.testing import make
 
@@ -131,6 +139,41 @@ EFFECTIVE: dict[str, tuple[list[Pod], str]] = {
         OLDER,
     ),
 }
+
+
+CLIQUE = make.clique("train-0-worker")
+
+
+def of_go(index: int, **fields: object) -> Pod:
+    """A pod as the Go operator makes it: the API server chose its name, and a clique owns it."""
+    made = make.pod("train-0-worker", index, owner=(CLIQUE, kinds.CLIQUES), **fields)  # type: ignore[arg-type]
+    return replace(made, metadata=replace(made.metadata, generate_name="train-0-worker-"))
+
+
+EFFECTIVE |= {
+    "a pod of the Go operator on a node keeps the names that it used": ([of_go(0, node="n1")], ADOPTED),
+    "what replaced one of them belongs to the same": ([pod(0, ADOPTED, node="n1"), pod(1, "")], ADOPTED),
+    "its pods that wait may open as they are": ([of_go(0, gates=["g"]), pod(1, OLD)], ADOPTED),
+    "beside more pods of ours it counts as any other": (
+        [of_go(0, node="n1"), pod(1, OLD, node="n1"), pod(2, OLD, node="n1")],
+        OLD,
+    ),
+    "its pods that are going do not count": ([of_go(0, node="n1", deleted=True)], NEXT),
+}
+
+
+def test_after_a_restart_pods_of_the_go_operator_that_wait_are_left_behind() -> None:
+    restarted = gang(annotations={labels.RESTARTS: "1"})
+    assert effective_revision(restarted, [of_go(0)]) == next_revision(restarted)
+
+
+def test_only_pods_of_cliques_whose_name_the_api_server_chose_are_the_go_operators() -> None:
+    ours, chosen = of_go(0), make.pod("train-0-worker", 1, owner=(CLIQUE, kinds.CLIQUES))
+    assert is_adopted(ours)
+    assert not is_adopted(chosen)
+    marked = {labels.GANG_REVISION: ADOPTED}
+    assert not is_adopted(replace(ours, metadata=replace(ours.metadata, annotations=marked)))
+    assert not is_adopted(replace(ours, metadata=replace(ours.metadata, owner_references=())))
 
 
 @pytest.mark.parametrize(("pods", "want"), EFFECTIVE.values(), ids=EFFECTIVE)

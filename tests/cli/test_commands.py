@@ -29,7 +29,7 @@ CONFIGURATION = "apiVersion: operator.config.grove.io/v1alpha1\nkind: OperatorCo
 def test_help_lists_every_command(grove: Grove) -> None:
     ran = grove("--help")
     assert ran.code == 0
-    for command in ("render", "crds", "tree", "run", "up", "demo", "backend", "version"):
+    for command in ("render", "crds", "tree", "rollout", "run", "up", "demo", "backend", "version"):
         assert f"  {command} " in ran.out
 
 
@@ -39,7 +39,9 @@ def test_no_argument_at_all_shows_the_help(grove: Grove) -> None:
     assert ran.code == 2
 
 
-@pytest.mark.parametrize("command", ["render", "crds", "tree", "run", "up", "demo", "backend", "version"])
+@pytest.mark.parametrize(
+    "command", ["render", "crds", "tree", "rollout", "run", "up", "demo", "backend", "version"]
+)
 def test_every_command_explains_itself(grove: Grove, command: str) -> None:
     ran = grove(command, "--help")
     assert ran.code == 0

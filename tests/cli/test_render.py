@@ -55,6 +55,7 @@ def test_a_native_set_becomes_service_gang_podgroup_cliques_and_gated_pods(
     # Pods above the minimum wait behind their gates, so nothing is lost in translation.
     assert ran.err == ""
     assert kinds(found) == {
+        "apps/v1 ControllerRevision": 1,
         "v1 Service": 1,
         "scheduler.grove.io/v1alpha1 PodGang": 1,
         "scheduling.k8s.io/v1alpha2 PodGroup": 1,
@@ -184,6 +185,7 @@ def test_every_replica_is_rendered_however_many_there_are(grove: Grove, tmp_path
     names = [f"train-{index}" for index in range(200)]
     assert [gang["metadata"]["name"] for gang in of_kind(found, "PodGang")] == names
     assert kinds(found) == {
+        "apps/v1 ControllerRevision": 1,
         "v1 Service": 200,
         "scheduler.grove.io/v1alpha1 PodGang": 200,
         "scheduling.k8s.io/v1alpha2 PodGroup": 200,

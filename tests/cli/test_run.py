@@ -123,9 +123,9 @@ def test_permissions_that_are_missing_are_found_and_listed(tmp_path: Path) -> No
             rules = [
                 {"apiGroups": ["grove.io", "scheduler.grove.io"], "resources": ["*"], "verbs": ["*"]},
                 {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
-                {"apiGroups": [""], "resources": ["services", "events"], "verbs": ["*"]},
+                {"apiGroups": [""], "resources": ["services", "serviceaccounts", "events"], "verbs": ["*"]},
                 {
-                    "apiGroups": ["autoscaling", "resource.k8s.io", "resource.nvidia.com"],
+                    "apiGroups": ["apps", "autoscaling", "policy", "resource.k8s.io", "resource.nvidia.com"],
                     "resources": ["*"],
                     "verbs": ["*"],
                 },

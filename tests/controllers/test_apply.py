@@ -154,6 +154,22 @@ def test_the_first_failure_stops_what_has_not_begun() -> None:
     on_a_server(story)
 
 
+def test_changes_that_do_not_depend_on_one_another_are_all_tried() -> None:
+    async def story(world: World) -> None:
+        for number in range(100):
+            await world.user.create(CONFIG_MAPS, config("x", f"c{number}"))
+        missed = Delete(CONFIG_MAPS, Key("default", "c0"), "", resource_version="1")
+        others = [Delete(CONFIG_MAPS, Key("default", f"c{number}"), "") for number in range(1, 100)]
+        applier = Applier(world.user)
+        applied = await applier.apply([missed, *others], barrier=NO_BARRIER, key=CONFIG, to_the_end=True)
+        assert isinstance(failure(applied), Conflict)
+        assert len(applied.done) == len(others)
+        assert await world.get(CONFIG_MAPS, "c0") is not None
+        assert await world.get(CONFIG_MAPS, "c99") is None
+
+    on_a_server(story)
+
+
 def test_refusals_that_differ_in_the_name_alone_are_told_once() -> None:
     refused = [
         (Delete(kinds.PODS, Key("default", name), ""), Invalid(f'Pod "{name}" is invalid: no image'))

@@ -80,7 +80,14 @@ def test_strangers_carry_the_labels_and_belong_to_nobody() -> None:
 
 
 def test_children_that_lost_their_owner_are_taken_for_the_same_set() -> None:
-    lost = make.view(PodClique, make.clique_manifest(ROLE, 2))
+    lost = make.clique(ROLE, 2, labels=labels.owned_by("train"))
     assert of_one_set(cache(), lost, gang())
     assert of_one_set(cache(), clique(), gang())
     assert not of_one_set(cache(), clique("uid-other"), gang())
+
+
+@pytest.mark.parametrize("marks", [{}, labels.owned_by("other")], ids=["no-label", "of-another-set"])
+def test_a_clique_without_an_owner_that_the_set_does_not_know_belongs_to_somebody_else(
+    marks: dict[str, str],
+) -> None:
+    assert not of_one_set(cache(), make.clique(ROLE, 2, labels=marks), gang())

@@ -11,6 +11,7 @@ from grove.controllers.wakeups import (
     gang_revision_changed,
     pod_needs_action,
     pod_progressed,
+    scheduler_choice_changed,
 )
 from grove.testing import make
 
@@ -90,3 +91,13 @@ def test_a_gang_is_looked_at_at_once_when_the_last_pod_comes_and_not_for_those_t
     there = [make.pod(index=index, name=f"new-{index}", labels=marks) for index in range(living)]
     known = cache(GANG, make.clique("train-0-worker", 2), *going, *there)
     assert (as_soon_as_all_exist(GANG.key, known) == 0) is at_once
+
+
+def test_gangs_and_cliques_look_when_their_set_gets_another_template_and_not_when_it_is_scaled() -> None:
+    before = make.cliqueset("train", {"worker": 2}, replicas=500, generation=1)
+    scaled = make.cliqueset("train", {"worker": 2}, replicas=250, generation=2)
+    edited = make.cliqueset("train", {"worker": 3}, replicas=500, generation=2)
+    again = make.cliqueset("train", {"worker": 2}, replicas=500, uid="another")
+    assert not scheduler_choice_changed(before, scaled)
+    assert scheduler_choice_changed(before, edited)
+    assert scheduler_choice_changed(before, again)

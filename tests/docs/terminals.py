@@ -22,7 +22,7 @@ SERVERS: Final = ("grove up", "grove run")
 #: The end of what `grove up` prints, where a page does not show it.
 READY: Final = "[...]\nexport KUBECONFIG=...\n"
 #: Commands that change nothing. A reader gives them again while a change is still under way.
-LOOKS: Final = ("kubectl get", "grove tree")
+LOOKS: Final = ("kubectl get", "grove tree", "grove upgrade", "grove rollout status", "grove rollout history")
 
 
 class Server:
@@ -87,7 +87,7 @@ class Terminals:
     def follow(self, step: Step) -> None:
         """Carry out a step; fails when something else happens than the page says."""
         command = step.command.removeprefix(".venv/bin/")
-        if command.startswith(SERVERS) and not _refused(step):
+        if " ".join(command.split()[:2]) in SERVERS and not _refused(step):
             self._serve(step, command)
         elif command.startswith(LOOKS) and step.shown:
             self._look(step)

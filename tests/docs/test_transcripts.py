@@ -25,6 +25,8 @@ NOT_RUN: Final = {
     "grove up --data-dir*": "tests/cli/test_up_data.py",
     "grove backend check": "it takes seconds; tests/extensions/test_commands.py",
     "grove backend run*": "its configuration is in a container; tests/cli/test_backend_run.py",
+    "kubectl -n grove-system scale deployment*": "nothing of the Go operator runs here",
+    "kubectl -n grove-system wait pod*": "nothing of the Go operator runs here",
     "docker *": "it needs a container engine and a registry",
     "kubectl -n grove-system rollout status*": "no container runs on the embedded cluster",
 }
@@ -32,6 +34,8 @@ NOT_RUN: Final = {
 #: What a page takes for granted, in commands before its first one.
 BEFORE: Final = {
     "docs/guides/backends.md": ["grove up --no-operator"],
+    "docs/guides/disruption.md": ["grove up"],
+    "docs/guides/migration.md": ["grove up"],
     "docs/guides/real-cluster.md": ["grove up --no-operator", "grove crds | kubectl delete -f -"],
     "docs/guides/troubleshooting.md": ["grove up", "kubectl apply -f examples/too-big.yaml"],
 }
@@ -41,6 +45,7 @@ _CONFIGURATION: Final = "apiVersion: operator.config.grove.io/v1alpha1\nkind: Op
 #: What a page takes for granted, as the text of its `config.yaml`.
 CONFIGURATIONS: Final = {
     "docs/guides/configuration.md": f"{_CONFIGURATION}logLevel: loud\n",
+    "docs/guides/migration.md": _CONFIGURATION,
     "docs/guides/real-cluster.md": (
         f"{_CONFIGURATION}logFormat: text\nleaderElection: {{enabled: true}}\n"
         "server: {healthProbes: {bindAddress: 127.0.0.1, port: 0}}\n"

@@ -66,6 +66,16 @@ def running(scene: Scene, clique: str = TARGET) -> int:
     return sum((pod.get("status") or {}).get("phase") == "Running" for pod in pods)
 
 
+def images(scene: Scene, clique: str = TARGET) -> set[str]:
+    """What the pods of a clique run, without the registry."""
+    pods = [pod for pod in scene.pods() if pod["spec"]["hostname"].startswith(f"{clique}-")]
+    return {pod["spec"]["containers"][0]["image"].rpartition("/")[2] for pod in pods}
+
+
+def uids(scene: Scene) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in scene.pods()}
+
+
 async def workers(scene: Scene, count: int) -> None:
     """So many workers run, wanted by the autoscaler, and it says that it can scale."""
 
@@ -133,13 +143,18 @@ def test_load_scales_a_role_from_two_to_six_and_back_whatever_else_happens(plane
 
         api.cpu[scene.namespace] = 300
         await workers(scene, 6)
-        before = {pod["metadata"]["uid"] for pod in scene.pods()}
+        first = uids(scene)
 
-        # The operator goes, a template is edited while it is away, and it comes back.
+        # The operator goes, a template is edited while it is away, and it comes back: the workers are
+        # updated one by one, the leader is left alone, and there are six all the time.
         await act.kill_operator()
         await scene.apply(scaled_by_cpu("serve:2"))
         await act.start_operator()
         await kept(scene, 6)
+        await scene.until(lambda: images(scene) == {"serve:2"}, "every worker is updated", seconds=PATIENCE)
+        await workers(scene, 6)
+        before = uids(scene)
+        assert len(first & before) == 1, "the leader is left alone"
         # Bounds are edited, the autoscaler is edited by hand and deleted.
         await scene.apply(scaled_by_cpu("serve:2", maxReplicas=8))
         await scene.until(lambda: autoscaler(scene)["spec"]["maxReplicas"] == 8, "the bound is edited")
@@ -152,13 +167,13 @@ def test_load_scales_a_role_from_two_to_six_and_back_whatever_else_happens(plane
             "there is another autoscaler",
         )
         await kept(scene, 6)
-        assert {pod["metadata"]["uid"] for pod in scene.pods()} == before, "no pod was replaced"
+        assert uids(scene) == before, "no pod was replaced"
 
         api.cpu[scene.namespace] = 60
         await workers(scene, 2)
         now = scene.ledger.get(kinds.GANGS, "train-0") or {}
         assert now["metadata"]["uid"] == gang["metadata"]["uid"]
-        assert {pod["metadata"]["uid"] for pod in scene.pods()} <= before
+        assert uids(scene) <= before
 
         # No longer scaled by load: the number stays.
         await scene.scale(kinds.CLIQUES, TARGET, 4)

@@ -26,7 +26,7 @@ RESOURCES = {kind.resource.kind: kind.resource for kind in KINDS}
 
 def planning_children(seen: CliqueSetState, settled: Settled, *, most: int = MOST_AT_ONCE) -> Work[Batch]:
     """What one look at the set would write."""
-    return first_batch(lazily(seen, settled), most)
+    return first_batch(lazily(seen, settled), most, most)
 
 
 def plan_children(seen: CliqueSetState, settled: Settled, *, most: int = MOST_AT_ONCE) -> Batch:
@@ -80,7 +80,9 @@ def written(plan: Batch) -> list[str]:
 
 def _told(change: Change) -> str:
     if isinstance(change, Create):
-        return f"create {change.manifest['kind']} {change.manifest['metadata']['name']}"
+        kind, name = change.manifest["kind"], change.manifest["metadata"]["name"]
+        # The record of a template is named after its hash, which is tested elsewhere.
+        return f"create {kind} {name.rpartition('-')[0] if kind == 'ControllerRevision' else name}"
     assert isinstance(change, (Patch, Delete))
     return f"{type(change).__name__.lower()} {change.resource.kind} {change.key.name}"
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from tests.plan.looks import (
+    RESOURCES,
     ROLES,
     again,
     bare,
@@ -20,18 +21,20 @@ from tests.plan.looks import (
 from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
+from grove.api.controller_revision import ControllerRevision
 from grove.api.gang import PodGang
 from grove.api.service import Service
 from grove.controllers.apply import MOST_AT_ONCE, Batch
 from grove.meta import Manifest, Object
 from grove.plan.changes import Create, Delete, Patch
-from grove.plan.children import CliqueSetState, Settled
+from grove.plan.children import KINDS, CliqueSetState, Settled
 from grove.testing import make
 
 
 def test_every_replica_gets_a_service_a_gang_and_its_cliques_in_that_order() -> None:
     plan = plan_children(bare(make.cliqueset("t", ROLES, replicas=2)), Settled())
     assert written(plan) == [
+        "create ControllerRevision t",
         "create Service t-0",
         "create PodGang t-0",
         "create PodClique t-0-leader",
@@ -96,9 +99,10 @@ def test_a_changed_template_reaches_the_clique_whole() -> None:
     after = make.cliqueset("t", [make.template("w", pod={"nodeSelector": {"a": "1"}})], generation=2)
     plan = plan_children(again(before, after), Settled())
     patches = [change for change in plan.changes if isinstance(change, Patch)]
-    assert [patch.key.name for patch in patches] == ["t-0-w"]
-    assert patches[0].patch["spec"] == {"podSpec": {"nodeSelector": {"b": None}}}
-    assert labels.POD_TEMPLATE_HASH in patches[0].patch["metadata"]["labels"]
+    assert [patch.key.name for patch in patches] == ["t-0", "t-0-w"]
+    assert patches[0].patch.keys() == {"metadata"}, "the gang says which templates it follows"
+    assert patches[1].patch["spec"] == {"podSpec": {"nodeSelector": {"b": None}}}
+    assert labels.POD_TEMPLATE_HASH in patches[1].patch["metadata"]["labels"]
 
 
 def test_references_survive_a_change_of_the_gang() -> None:
@@ -109,7 +113,7 @@ def test_references_survive_a_change_of_the_gang() -> None:
     prior = make.cliqueset("t", {"w": 1}, template={"priorityClassName": "high"}, generation=2)
     plan = plan_children(again(seen, prior, gangs={"t-0": gang}), Settled())
     patch = next(change for change in plan.changes if isinstance(change, Patch) and change.key.name == "t-0")
-    assert patch.patch == {"spec": {"priorityClassName": "high"}}
+    assert patch.patch["spec"] == {"priorityClassName": "high"}
 
 
 def test_metadata_of_the_set_is_mirrored_onto_gangs_and_removed_again() -> None:
@@ -126,13 +130,16 @@ def test_metadata_of_the_set_is_mirrored_onto_gangs_and_removed_again() -> None:
 def test_what_kubectl_keeps_for_itself_is_not_mirrored() -> None:
     noted = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "owner": "me"}
     seen = grown(make.cliqueset("t", {"w": 1}, annotations=noted))
-    assert seen.gangs["t-0"].annotations == {"owner": "me", labels.MIRRORED: '{"annotations":["owner"]}'}
+    ours = {labels.GENERATION_HASH, labels.TEMPLATE_REVISION}
+    mirrored = {key: value for key, value in seen.gangs["t-0"].annotations.items() if key not in ours}
+    assert mirrored == {"owner": "me", labels.MIRRORED: '{"annotations":["owner"]}'}
 
 
 def test_settled_children_are_not_compared_again_until_they_change() -> None:
     seen = grown(make.cliqueset("t", {"w": 1}))
     settled = plan_children(seen, Settled()).settled
-    assert {name for found in settled.children.values() for name in found} == {"t-0", "t-0-w"}
+    revision = f"t-{seen.present.hash}"
+    assert {name for found in settled.children.values() for name in found} == {"t-0", "t-0-w", revision}
     whole = whole_manifest(seen.children[kinds.SERVICES]["t-0"])
     whole["spec"]["selector"] = {"edited": "by hand"}
     sneaked = make.view(Service, whole)
@@ -170,12 +177,13 @@ def test_what_is_missing_is_created_in_order_and_what_is_too_much_goes_gangs_fir
     two = make.cliqueset("t", {"w": 1}, replicas=2, generation=2)
     gone = {"t-0", "t-1", "t-0-w", "t-1-w"}
     found: tuple[Mapping[str, Object], ...] = (
+        grown_to_three.recorded,
         grown_to_three.children[kinds.SERVICES],
         grown_to_three.gangs,
         grown_to_three.cliques,
     )
     left = [{name: child for name, child in each.items() if name not in gone} for each in found]
-    names = ("Service", "PodGang", "PodClique")
+    names = ("ControllerRevision", "Service", "PodGang", "PodClique")
     plan = plan_children(observed(two, dict(zip(names, left, strict=True))), Settled())
     assert written(plan) == [
         "create Service t-0",
@@ -203,7 +211,9 @@ OTHERS = {
 def test_labels_and_annotations_of_others_stay_on_every_child(case: tuple[str, str, str]) -> None:
     field, key, value = case
     seen = grown(make.cliqueset("t", [make.template("w", labels={"role": "w"})], labels={"env": "prod"}))
+    (revision,) = seen.recorded.values()
     found = {
+        "ControllerRevision": {revision.name: _marked(ControllerRevision, revision, field, key, value)},
         "Service": {"t-0": _marked(Service, seen.children[kinds.SERVICES]["t-0"], field, key, value)},
         "PodGang": {"t-0": _marked(PodGang, seen.gangs["t-0"], field, key, value)},
         "PodClique": {"t-0-w": _marked(PodClique, seen.cliques["t-0-w"], field, key, value)},
@@ -223,7 +233,12 @@ def test_a_key_of_grove_that_nobody_wants_any_more_is_removed() -> None:
     plan = plan_children(
         observed(
             seen.cliqueset,
-            {"Service": seen.children[kinds.SERVICES], "PodGang": {"t-0": stale}, "PodClique": seen.cliques},
+            {
+                "ControllerRevision": seen.recorded,
+                "Service": seen.children[kinds.SERVICES],
+                "PodGang": {"t-0": stale},
+                "PodClique": seen.cliques,
+            },
         ),
         Settled(),
     )
@@ -237,15 +252,15 @@ def test_a_label_that_disappears_from_a_role_disappears_from_its_clique() -> Non
     marked = {"t-0-w": _marked(PodClique, seen.cliques["t-0-w"], "labels", "theirs", "x")}
     plain = make.cliqueset("t", [make.template("w")])
     found = {"Service": seen.children[kinds.SERVICES], "PodGang": seen.gangs, "PodClique": marked}
-    (patch,) = plan_children(observed(plain, found), Settled()).changes
-    assert isinstance(patch, Patch)
+    changes = plan_children(observed(plain, found), Settled()).changes
+    (patch,) = (each for each in changes if isinstance(each, Patch) and each.key.name == "t-0-w")
     assert patch.patch["metadata"]["labels"]["tier"] is None
     assert "theirs" not in patch.patch["metadata"]["labels"]
 
 
 def test_a_preview_may_ask_for_all_children_at_once() -> None:
     seen = bare(make.cliqueset("t", {"w": 1}, replicas=200))
-    assert len(plan_children(seen, Settled(), most=10_000).changes) == 600
+    assert len(plan_children(seen, Settled(), most=10_000).changes) == 601
     first = plan_children(seen, Settled())
     assert (len(first.changes), first.more) == (MOST_AT_ONCE, True)
 
@@ -271,7 +286,7 @@ def test_planning_thousands_of_children_pauses_after_every_few_dozen_objects() -
 def grown_whole(cliqueset: PodCliqueSet) -> CliqueSetState:
     """Like `grown`, however large the set is."""
     seen, settled = bare(cliqueset), Settled()
-    found: dict[str, dict[str, Object]] = {"Service": {}, "PodGang": {}, "PodClique": {}}
+    found: dict[str, dict[str, Object]] = {name: {} for name in RESOURCES}
     while True:
         plan = plan_children(seen, settled)
         carry_out(plan, found)
@@ -282,7 +297,7 @@ def grown_whole(cliqueset: PodCliqueSet) -> CliqueSetState:
 
 def carry_out(plan: Batch, found: dict[str, dict[str, Object]]) -> None:
     """Do to the children what the plan says."""
-    types: dict[str, type[Object]] = {"Service": Service, "PodGang": PodGang, "PodClique": PodClique}
+    types: dict[str, type[Object]] = {kind.resource.kind: kind.view for kind in KINDS}
     for change in plan.changes:
         if isinstance(change, Create):
             kind, name = change.manifest["kind"], change.manifest["metadata"]["name"]
@@ -308,7 +323,7 @@ def _mended(child: Object) -> Manifest:
 def test_however_children_are_lost_edited_and_left_over_all_looks_together_put_them_right(seed: int) -> None:
     """A few changes a look, with disturbances in between: in the end there is exactly what should be."""
     rng = random.Random(seed)
-    found: dict[str, dict[str, Object]] = {"Service": {}, "PodGang": {}, "PodClique": {}}
+    found: dict[str, dict[str, Object]] = {kind: {} for kind in RESOURCES}
     settled = Settled()
     replicas, generation = 12, 1
     for _ in range(40):
@@ -328,6 +343,9 @@ def test_however_children_are_lost_edited_and_left_over_all_looks_together_put_t
     assert (plan.changes, plan.more) == ((), False)
     assert (settled.reached, settled.incomplete) == (replicas, frozenset())
     want = {change.manifest["metadata"]["name"] for change in _creates(cliqueset)}
+    if not replicas:
+        # The template of a set without replicas stays recorded, but is not recorded for its own sake.
+        found.pop("ControllerRevision")
     assert {name for children in found.values() for name in children} == want
     assert not any(labels.POD_INDEX in each.labels for some in found.values() for each in some.values())
 
@@ -338,7 +356,7 @@ def _creates(cliqueset: PodCliqueSet) -> list[Create]:
 
 
 def _disturb(found: dict[str, dict[str, Object]], rng: random.Random) -> None:
-    types: dict[str, type[Object]] = {"Service": Service, "PodGang": PodGang, "PodClique": PodClique}
+    types: dict[str, type[Object]] = {kind.resource.kind: kind.view for kind in KINDS}
     for kind, children in found.items():
         for name in list(children):
             chance = rng.random()

@@ -130,10 +130,11 @@ def test_an_edit_that_is_taken_back_waits_no_longer() -> None:
 def test_an_edited_priority_waits_where_the_scheduler_cannot_be_told() -> None:
     seen = grown(make.cliqueset("t", {"w": 1}))
     edited = make.cliqueset("t", {"w": 1}, template={"priorityClassName": "high"}, generation=2)
-    waits = {"metadata": {"annotations": {labels.EDIT_PENDING: "spec.template.priorityClassName"}}}
-    assert patches(again(seen, edited, placed={"t-0": frozenset()}))["t-0"] == waits
+    waiting = patches(again(seen, edited, placed={"t-0": frozenset()}))["t-0"]
+    assert "spec" not in waiting
+    assert waiting["metadata"]["annotations"][labels.EDIT_PENDING] == "spec.template.priorityClassName"
     for placed in ({}, {"t-0": frozenset({"priority"})}):
-        assert patches(again(seen, edited, placed=placed))["t-0"] == {"spec": {"priorityClassName": "high"}}
+        assert patches(again(seen, edited, placed=placed))["t-0"]["spec"] == {"priorityClassName": "high"}
 
 
 def test_a_role_that_is_scaled_to_none_is_not_waited_for_until_it_is_scaled_up_again() -> None:
@@ -154,21 +155,20 @@ def test_a_role_that_is_scaled_to_none_is_not_waited_for_until_it_is_scaled_up_a
 
 def test_another_pod_template_is_another_start_of_a_gang() -> None:
     seen = grown(make.cliqueset("t", {"w": 1}))
-    changed = patches(again(seen, seen.cliqueset, templates="another"))
-    assert changed == {"t-0": {"metadata": {"annotations": {labels.GENERATION_HASH: "another"}}}}
+    other = again(seen, make.cliqueset("t", [make.template("w", pod={"hostNetwork": True})], generation=2))
+    follows = {labels.GENERATION_HASH: other.present.hash, labels.TEMPLATE_REVISION: other.present.hash}
+    assert patches(other)["t-0"] == {"metadata": {"annotations": follows}}
+    assert other.present.hash != seen.present.hash
 
 
 def test_a_gang_with_pods_on_nodes_goes_on_saying_from_which_templates_they_were_made() -> None:
-    seen = replace(bare(make.cliqueset("t", {"w": 1})), templates="first")
-    made = next(
-        change.manifest
-        for change in plan_children(seen, Settled()).changes
-        if isinstance(change, Create) and change.manifest["kind"] == "PodGang"
-    )
-    gang = make.view(PodGang, {**made, "metadata": {**made["metadata"], "uid": "u"}})
-    now = again(grown(seen.cliqueset), seen.cliqueset, gangs={"t-0": gang}, templates="second")
-    assert patches(replace(now, placed={"t-0": frozenset()})) == {}
-    assert patches(now) == {"t-0": {"metadata": {"annotations": {labels.GENERATION_HASH: "second"}}}}
+    seen = grown(make.cliqueset("t", {"w": 1}))
+    now = again(seen, make.cliqueset("t", [make.template("w", pod={"hostNetwork": True})], generation=2))
+    second = {labels.TEMPLATE_REVISION: now.present.hash}
+    placed = patches(replace(now, placed={"t-0": frozenset()}))["t-0"]
+    assert placed == {"metadata": {"annotations": second}}
+    waiting = patches(now)["t-0"]
+    assert waiting == {"metadata": {"annotations": {**second, labels.GENERATION_HASH: now.present.hash}}}
 
 
 TOPOLOGY = make.topology_binding("cluster", {"zone": "example.com/zone", "rack": "example.com/rack"})
@@ -247,8 +247,12 @@ def test_what_somebody_writes_into_a_placed_gang_is_mended_and_is_no_edit_of_the
 def test_a_child_of_an_earlier_set_of_the_name_is_waited_for() -> None:
     cliqueset = make.cliqueset("t", {"w": 1})
     taken = {kinds.GANGS: frozenset({"t-0"}), kinds.CLIQUES: frozenset({"t-0-w"})}
-    assert written(plan_children(replace(bare(cliqueset), taken=taken), Settled())) == ["create Service t-0"]
+    assert written(plan_children(replace(bare(cliqueset), taken=taken), Settled())) == [
+        "create ControllerRevision t",
+        "create Service t-0",
+    ]
     assert written(plan_children(bare(cliqueset), Settled())) == [
+        "create ControllerRevision t",
         "create Service t-0",
         "create PodGang t-0",
         "create PodClique t-0-w",

@@ -15,7 +15,6 @@ from grove.api.revision import next_revision
 from grove.backends.base import Edit
 from grove.meta import Manifest
 from grove.plan.children.gangs import desired_gang
-from grove.plan.children.rows import TemplateRevision
 from grove.plan.edits import (
     MINIMUM,
     PRIORITY,
@@ -32,6 +31,7 @@ from grove.plan.edits import (
     placed_gangs,
 )
 from grove.plan.layout import layout_of
+from grove.plan.update.revisions import TemplateRevision
 from grove.testing import make
 
 RACK, ZONE = "example.com/rack", "topology.kubernetes.io/zone"

@@ -14,8 +14,9 @@ from grove.controllers.apply import Batch, first_batch
 from grove.meta import Manifest, Object, Resource
 from grove.plan.changes import Create, Delete, Patch
 from grove.plan.children.engine import Plan, Settled, Tree
-from grove.plan.children.rows import ChildRow, Owner, TemplateRevision, all_ours
+from grove.plan.children.rows import ChildRow, Owner, all_ours
 from grove.plan.slices import first
+from grove.plan.update.revisions import TemplateRevision
 from grove.testing import make
 
 

@@ -83,8 +83,14 @@ CASES = {
         2, [], create=[(1, name_of(1))], predecessors=[pod(0, node="n1")]
     ),
     "so it does while it is terminating": Case(2, [], create=[(1, name_of(1))], predecessors=[going(0)]),
-    "one that was never on a node does not": Case(
-        2, [], create=[(0, name_of(0)), (1, name_of(1))], predecessors=[pod(0)]
+    "one that is not seen on a node may be there by now, and has its place until it goes": Case(
+        2, [], create=[(1, name_of(1))], predecessors=[pod(0)]
+    ),
+    "one that goes and was never on a node has no place any more": Case(
+        2, [], create=[(0, name_of(0)), (1, name_of(1))], predecessors=[pod(0, deleted=True)]
+    ),
+    "neither has one that has ended": Case(
+        2, [], create=[(0, name_of(0)), (1, name_of(1))], predecessors=[pod(0, node="n1", phase="Failed")]
     ),
     "a pod that vanished is replaced under a new name while its gang remembers it": Case(
         2, [pod(0)], referenced=(name_of(0), name_of(1)), create=[(1, name_of(1, 1))]

@@ -139,6 +139,7 @@ def test_a_further_kind_is_created_with_its_replica_once_its_owner_exists() -> N
     cliqueset = make.cliqueset("t", {"w": 2}, replicas=2)
     first = look(bare(cliqueset))
     assert written(first) == [
+        "create ControllerRevision t",
         "create Service t-0",
         "create PodGang t-0",
         "create PodClique t-0-w",

@@ -13,7 +13,7 @@ from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.errors import FieldError
 from grove.meta import Condition, Manifest
-from grove.plan.clique_status import desired_clique_status
+from grove.plan.clique_status import desired_clique_status, replaces_another
 from grove.plan.cliqueset_status import SetFacts, cliqueset_status, outdated
 from grove.plan.gang.status import GangFacts, desired_gang_status
 from grove.testing import make
@@ -174,6 +174,36 @@ def test_a_gang_that_lost_its_pods_is_unhealthy_until_it_is_placed_again() -> No
     assert "Unhealthy" not in told(back)
 
 
+def test_a_gang_remembers_that_it_was_placed_while_one_of_its_cliques_does_not_exist() -> None:
+    before = {
+        "conditions": [{"type": "Scheduled", "status": "True"}, {"type": "Initialized", "status": "True"}]
+    }
+    deleted = desired_gang_status(gang_with(before), GangFacts([], {}, initialized=False), now=NOW)
+    assert told(deleted)["Unhealthy"] == "True"
+    scaled = desired_gang_status(gang_with(before), GangFacts([], {CLIQUE: 1}, initialized=False), now=NOW)
+    assert "Unhealthy" not in told(scaled)
+
+
+@pytest.mark.parametrize(
+    ("created", "complete", "replaces"),
+    [
+        ("2026-01-01T12:00:01Z", "True", True),
+        ("2026-01-01T12:00:00Z", "True", False),
+        ("2026-01-01T11:59:59Z", "True", False),
+        ("2026-01-01T12:00:01Z", "False", False),
+        ("", "True", False),
+    ],
+)
+def test_a_clique_that_is_younger_than_the_pods_of_its_gang_replaces_another(
+    created: str, complete: str, replaces: bool
+) -> None:
+    manifest = make.clique_manifest(CLIQUE, 1)
+    manifest["metadata"]["creationTimestamp"] = created
+    said = {"type": "Initialized", "status": complete, "lastTransitionTime": "2026-01-01T12:00:00Z"}
+    gang = gang_with({"conditions": [said]})
+    assert replaces_another(make.view(PodClique, manifest), gang) is replaces
+
+
 RAN = {
     "conditions": [
         {"type": "Scheduled", "status": "True"},
@@ -295,6 +325,32 @@ def test_a_clique_says_again_that_it_had_its_minimum_when_somebody_rewrote_it(me
     assert message_of(status, conditions.MIN_AVAILABLE_REACHED) == "1 pod was placed and working"
 
 
+@pytest.mark.parametrize(
+    ("said", "revision", "told"),
+    [
+        ("2 pods of revision first were placed and working", "first", True),
+        ("2 pods of revision first were placed and working", "second", False),
+        ("1 pod of revision first was placed and working", "first", False),
+        # From before revisions were told; and while the gang is not known.
+        ("2 pods were placed and working", "first", True),
+        ("2 pods of revision first were placed and working", "", True),
+    ],
+)
+def test_a_clique_remembers_that_it_had_its_minimum_until_its_gang_is_started_again(
+    said: str, revision: str, told: bool
+) -> None:
+    reached = {"type": conditions.MIN_AVAILABLE_REACHED, "status": "True", "message": said}
+    known = make.view(PodClique, make.clique_manifest(CLIQUE, 2) | {"status": {"conditions": [reached]}})
+    status = desired_clique_status(known, pods(placed=1), revision=revision, now=NOW)
+    assert any(each["type"] == conditions.MIN_AVAILABLE_REACHED for each in status["conditions"]) is told
+
+
+def test_a_clique_says_in_which_start_of_its_gang_it_had_its_minimum() -> None:
+    status = desired_clique_status(make.clique(CLIQUE, 2), pods(placed=2), revision="abc", now=NOW)
+    said = message_of(status, conditions.MIN_AVAILABLE_REACHED)
+    assert said == "2 pods of revision abc were placed and working"
+
+
 def test_the_scale_selector_finds_exactly_the_cliques_pods() -> None:
     clique = make.clique(CLIQUE, 2, labels=labels.owned_by("train"))
     assert desired_clique_status(clique, [], now=NOW)["hpaPodSelector"] == (
@@ -375,5 +431,6 @@ def test_a_reason_that_is_no_name_does_not_cost_the_status() -> None:
 def test_pods_of_an_older_template_are_counted() -> None:
     manifest = {**make.clique_manifest("t-0-a", 3), "status": {"replicas": 3, "updatedReplicas": 1}}
     cliques = [make.view(PodClique, manifest)]
-    told = outdated(make.cliqueset("t", {"a": 3}), cliques)
+    told = outdated(make.cliqueset("t", {"a": 3}, strategy={"type": "OnDelete"}), cliques)
     assert [each.message.split(";")[0] for each in told] == ["2 pods run an older template"]
+    assert outdated(make.cliqueset("t", {"a": 3}), cliques) == [], "an update replaces them"

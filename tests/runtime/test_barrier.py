@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.runtime.fakes import OTHERS, THINGS, FakeServer, gone, pass_time
@@ -112,6 +113,37 @@ def test_a_deletion_blocks_until_the_object_is_gone() -> None:
         scene.server.delete("a")
         await pass_time(1)
         assert len(scene.woken) == 1
+
+    run_virtual(main)
+
+
+def test_a_thousand_deletions_cost_a_thousand_looks_and_not_a_million(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        scene = await Scene().synced()
+        names = [f"n{number}" for number in range(1000)]
+        for name in names:
+            scene.server.put(name)
+        await pass_time(1)
+        for name in names:
+            scene.barrier.deleted(ME, THINGS, Key("ns", name), f"uid-{name}")
+        assert scene.barrier.pending(ME)
+        scene.barrier.park(ME)
+        looks = 0
+        is_gone = Barrier._gone
+
+        def counted(barrier: Barrier, *about: Any) -> bool:
+            nonlocal looks
+            looks += 1
+            return is_gone(barrier, *about)
+
+        monkeypatch.setattr(Barrier, "_gone", counted)
+        for name in reversed(names):
+            scene.server.delete(name)
+        await pass_time(1)
+        assert len(scene.woken) == 1
+        assert looks <= 2 * len(names)
 
     run_virtual(main)
 

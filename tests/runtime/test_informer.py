@@ -494,7 +494,7 @@ def test_indexes_follow_every_change() -> None:
 
 def test_an_unknown_index_is_an_error_that_names_the_known_ones() -> None:
     store: Store[Object] = Store({"owner": lambda item: []})
-    with pytest.raises(KeyError, match="there is no index 'colour'; this store has \\['owner'\\]"):
+    with pytest.raises(KeyError, match="there is no index 'colour'; this store has owner"):
         store.index("colour", "red")
 
 

@@ -62,13 +62,19 @@ def device(name: str) -> Manifest:
     return {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": f"{name}.example.com"}}]}}
 
 
-def sharing_devices(cliqueset: Manifest) -> Manifest:
-    """The set with claims of every scope, shared by all of its pods, of its groups and of its last role."""
+def sharing_devices(cliqueset: Manifest, *, within_gangs: bool = True) -> Manifest:
+    """The set with claims of every scope, shared by all of its pods, of its groups and of its last role.
+
+    Or with claims that no two pods of a gang share: one for each pod of its last role.
+    """
     template = cliqueset["spec"]["template"]
     shared = [{"name": "t", "scope": "AllReplicas"}, {"name": "u", "scope": "PerReplica"}]
     template["resourceClaimTemplates"] = [
         {"name": each["name"], "templateSpec": {"spec": device(each["name"])}} for each in shared
     ]
+    if not within_gangs:
+        template["cliques"][-1]["resourceSharing"] = shared[1:]
+        return cliqueset
     for each in (template, template["cliques"][-1], *template.get("podCliqueScalingGroups", ())):
         each["resourceSharing"] = shared
     return cliqueset

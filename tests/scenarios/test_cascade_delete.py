@@ -35,6 +35,7 @@ COUNTED = (
     kinds.ROLE_BINDINGS,
     kinds.AUTOSCALERS,
     kinds.RESOURCE_CLAIMS,
+    kinds.CONTROLLER_REVISIONS,
 )
 #: What a set of this kind has, Secrets and ServiceAccounts aside, which nobody makes.
 MADE = {
@@ -47,12 +48,14 @@ MADE = {
     kinds.ROLE_BINDINGS,
     kinds.AUTOSCALERS,
     kinds.RESOURCE_CLAIMS,
+    kinds.CONTROLLER_REVISIONS,
 }
 
 
 def workload(stage: Stage) -> Manifest:
     """Base and scaled gangs, whose roles start in order, share devices and are scaled by load."""
-    made = sharing_devices(in_order(wl2(stage, "wl")))
+    # kube-scheduler of 1.35 places no gang whose pods share a claim.
+    made = sharing_devices(in_order(wl2(stage, "wl")), within_gangs=stage != STAGES["1.35"])
     template = made["spec"]["template"]
     for role in template["cliques"]:
         role["spec"]["podSpec"]["containers"][0].pop("resources", None)

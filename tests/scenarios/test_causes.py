@@ -128,7 +128,9 @@ def test_the_cause_is_known_after_a_restart_of_the_operator() -> None:
     async def story(world: World) -> None:
         pod = {"nodeSelector": {"gpu": "h100"}}
         await world.apply(YUNIKORN.cliqueset(cliques=[gpu_role("worker", 2, pod=pod)]))
-        before = await until_said(world, SELECTOR)
+        await until_said(world, SELECTOR)
+        await world.settle()
+        before = await said(world)
         await world.kill_operator()
         await world.start_operator()
         await world.settle()

@@ -5,9 +5,16 @@ from typing import Final
 
 import pytest
 from tests.scenarios.crashing import REACHED, Story
-from tests.scenarios.stories import EVENTS, NAMESPACES, device, pass_time, sharing_devices
+from tests.scenarios.stories import (
+    EVENTS,
+    NAMESPACES,
+    STAGES,
+    device,
+    pass_time,
+    sharing_devices,
+)
 
-from grove.api import kinds
+from grove.api import kinds, labels
 from grove.errors import Invalid
 from grove.meta import Key, Manifest
 from grove.testing import make
@@ -343,7 +350,7 @@ def test_the_api_server_keeps_a_claim_as_it_is() -> None:
 
 
 #: More than the story below needs; the first test of it checks that.
-MOST_WRITES: Final = 52
+MOST_WRITES: Final = 56
 
 
 def small() -> Manifest:
@@ -376,3 +383,24 @@ def test_the_story_is_short_enough_that_every_write_of_it_is_crashed() -> None:
 @pytest.mark.parametrize("number", range(1, MOST_WRITES + 1))
 def test_dying_at_a_write_changes_nothing_in_the_end(number: int, reached: bool) -> None:
     STORY.dies_at(number, reached=reached)
+
+
+def test_on_1_35_a_set_whose_gangs_share_claims_is_refused_and_one_with_claims_for_each_pod_runs() -> None:
+    stage = STAGES["1.35"]
+
+    async def story(world: World) -> None:
+        await world.apply(sharing_devices(stage.cliqueset("wide", cliques={"a": 2})))
+        await world.apply(sharing_devices(stage.cliqueset("own", cliques={"a": 2}), within_gangs=False))
+        await until_running(world, "own-0")
+        await world.settle()
+        found = {each["metadata"]["name"]: each["status"] for each in await world.all(kinds.CLIQUESETS)}
+        accepted = {
+            name: next(each for each in status["conditions"] if each["type"] == "Accepted")
+            for name, status in found.items()
+        }
+        assert accepted["own"]["status"] == "True"
+        assert (accepted["wide"]["status"], accepted["wide"]["reason"]) == ("False", "Unsupported")
+        assert accepted["wide"]["message"].startswith("spec.template.resourceSharing[0]: 2 pods of a gang")
+        assert {each["metadata"]["labels"][labels.PART_OF] for each in await world.pods()} == {"own"}
+
+    run_world(story, stage.options)

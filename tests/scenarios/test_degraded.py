@@ -97,6 +97,19 @@ def test_a_service_of_somebody_else_is_told_by_the_set_until_it_is_gone() -> Non
     run_world(story)
 
 
+def test_a_clique_of_somebody_else_is_not_counted_for_the_gang() -> None:
+    async def story(world: World) -> None:
+        foreign = make.clique_manifest("train-0-worker", 5)
+        await world.apply(foreign, make.cliqueset_manifest("train", {"worker": 2, "router": 1}))
+        await world.settle()
+        told = await world.condition("train-0", "Initialized")
+        assert told["message"] == "1 of 1 pods exist; 1 of 2 cliques do not exist yet"
+        await world.user.delete(kinds.CLIQUES, Key("default", "train-0-worker"))
+        await until_running(world, "train-0")
+
+    run_world(story)
+
+
 async def degraded(world: World) -> bool:
     return bool(await set_condition(world, "train", "Degraded"))
 

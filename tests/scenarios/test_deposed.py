@@ -26,7 +26,7 @@ OBJECTS: dict[str, Resource] = {
     "volcano": resource("scheduling.volcano.sh", "v1beta1", "PodGroup"),
 }
 #: More than the first leader ever needs for its part of the story.
-MOST_WRITES = 60
+MOST_WRITES = 100
 
 
 def train(backend: str, version: int, replicas: int) -> Manifest:

@@ -278,6 +278,33 @@ def test_a_gang_that_was_whole_before_a_status_could_say_so_is_recycled_too() ->
     play(STAGE, story)
 
 
+@pytest.mark.parametrize("stage", GANG_STAGES.values(), ids=GANG_STAGES)
+@pytest.mark.parametrize("lost", [0, 1], ids=["while-it-was-whole", "during-the-countdown"])
+def test_a_clique_that_somebody_deletes_does_not_forget_that_its_gang_was_whole(
+    stage: Stage, lost: int
+) -> None:
+    async def story(world: World) -> None:
+        await start(world, wl1(stage, "wl", **WORKLOAD))
+        before = await uids(world)
+        await lose(world, "wl-0-pc-a", lost)
+        await asyncio.sleep(DELAY / 2)
+        for pod in await living(world, "wl-0-pc-a"):
+            if "nodeName" in pod["spec"]:
+                patch = {"spec": {"unschedulable": True}}
+                await world.user.merge_patch(NODES, Key("", pod["spec"]["nodeName"]), patch)
+        await world.user.delete(kinds.CLIQUES, Key("default", "wl-0-pc-a"))
+        await asyncio.sleep(DELAY / 2)
+        assert len(before & await uids(world)) == 8
+        assert "unless 2 more pods of wl-0-pc-a are ready" in (await waits(world))["message"]
+        await asyncio.sleep(LONG_ENOUGH)
+        assert not before & await uids(world)
+        assert len(await recycled(world)) == 1
+        await uncordon(world)
+        await until_ready(world, 10)
+
+    play(stage, story)
+
+
 def test_what_waits_again_after_it_was_recycled_is_not_recycled_a_second_time() -> None:
     async def story(world: World) -> None:
         await start(world, wl1(STAGE, "wl", **WORKLOAD))
@@ -292,6 +319,26 @@ def test_what_waits_again_after_it_was_recycled_is_not_recycled_a_second_time() 
         assert await recycled(world) == ["PodCliqueSetReplicaDeleteSuccessful"]
 
     play(STAGE, story)
+
+
+def test_without_a_gang_api_too_a_gang_is_recycled_once_for_a_breach() -> None:
+    async def story(world: World) -> None:
+        await start(world, wl1(STAGES["no gang API"], "wl", **WORKLOAD))
+        before = await uids(world)
+        await lose(world, "wl-0-pc-a")
+        await asyncio.sleep(LONG_ENOUGH)
+        assert not before & await uids(world)
+        again = await uids(world)
+        await asyncio.sleep(20 * LONG_ENOUGH)
+        assert await recycled(world) == ["PodCliqueSetReplicaDeleteSuccessful"]
+        assert await uids(world) == again
+        await uncordon(world)
+        await until_ready(world, 10)
+        await lose(world, "wl-0-pc-a")
+        await asyncio.sleep(LONG_ENOUGH)
+        assert not again & await uids(world)
+
+    play(STAGES["no gang API"], story)
 
 
 def test_what_was_scaled_by_hand_keeps_its_scale_when_it_is_recycled() -> None:

@@ -33,7 +33,13 @@ def test_a_set_from_apply_to_running_leaves_one_line_for_each_step(caplog: pytes
 
     run_world(story)
     assert _lines(caplog) == [
-        ("children created", {"set": "default/train", "children": "1 PodGang, 1 PodClique and 1 Service"}),
+        (
+            "children created",
+            {
+                "set": "default/train",
+                "children": "1 PodGang, 1 PodClique, 1 Service and 1 ControllerRevision",
+            },
+        ),
         ("pods created", {"clique": "default/train-0-worker", "pods": 2}),
         ("gates opened", {"gang": "default/train-0", "pods": 2}),
         ("gang placed", {"gang": "default/train-0", "placed": "2 of 2 pods placed."}),

@@ -69,7 +69,7 @@ def test_the_events_of_a_set_that_runs_are_few_and_on_the_right_objects(stage: S
         await world.settle()
         assert await reasons_about(world, "PodCliqueSet", "train") == ["Created"]
         (created,) = await events_about(world, "PodCliqueSet", "train")
-        assert created["message"] == "created 1 PodGang, 2 PodCliques and 1 Service"
+        assert created["message"] == "created 1 PodGang, 2 PodCliques, 1 Service and 1 ControllerRevision"
         want = ["Scheduled"] if stage.guarantees else ["NoGangGuarantee", "Scheduled"]
         assert await reasons_about(world, "PodGang", "train-0") == want
         said = {each["reason"]: each["message"] for each in await events_about(world, "PodGang", "train-0")}

@@ -83,8 +83,10 @@ def identity(obj: Manifest) -> tuple[str, str]:
 def comparable(obj: Manifest) -> Manifest:
     """A rendered object without what is made of UIDs, and without defaults that a webhook would fill in."""
     skipped = {"podReferences", "uid"}
-    if obj["kind"] == "PodClique":
+    if obj["kind"] in ("PodClique", "ControllerRevision"):
         skipped |= {"restartPolicy", "terminationGracePeriodSeconds"}
+    if obj["kind"] == "ControllerRevision":
+        skipped |= {"minAvailable", "minReplicas"}
     metadata = {**obj["metadata"]}
     if obj["kind"] == "Pod":
         del metadata["name"]

@@ -5,17 +5,22 @@ import asyncio
 import pytest
 
 from grove.api import kinds
+from grove.embedded.actors.kubelet import KubeletOptions
 from grove.embedded.faults import Fault
 from grove.meta import Key, Resource
 from grove.testing import make
-from grove.testing.world import OPERATOR, World, run_world
+from grove.testing.portrait import Guard
+from grove.testing.world import OPERATOR, World, WorldOptions, run_world
 
 #: Each is deleted while the operator's watch of it stands still.
 STALE: dict[str, tuple[Resource, str]] = {
     "a clique": (kinds.CLIQUES, "train-0-worker"),
     "a gang": (kinds.GANGS, "train-0"),
     "a set": (kinds.CLIQUESETS, "train"),
+    "a scaling group": (kinds.SCALING_GROUPS, "train-0-dec"),
 }
+#: Without its group, whose watch stands still, no clique of the group can come to stay.
+GROUP = make.scaling_group("dec", ["worker"], replicas=2, minAvailable=1)
 
 
 @pytest.mark.parametrize(("resource", "name"), STALE.values(), ids=STALE)
@@ -25,15 +30,17 @@ def test_nothing_is_created_again_and_again_for(resource: Resource, name: str) -
             Fault("stall", resource=str(resource), user=OPERATOR.name, events=20, probability=1.0)
         )
         world.cluster.drop_watches()
-        await world.apply(make.cliqueset_manifest("train", {"worker": 2}))
+        groups = [GROUP] if resource == kinds.SCALING_GROUPS else []
+        await world.apply(make.cliqueset_manifest("train", {"worker": 2}, groups=groups))
         await world.settle()
         for number in range(20):
             patch = {"metadata": {"annotations": {"touched": str(number)}}}
             await world.user.merge_patch(resource, Key("default", name), patch)
         before = world.writes()
         await world.user.delete(resource, Key("default", name))
-        await asyncio.sleep(60)
-        assert world.writes() - before < 40
+        for _ in range(120):
+            await asyncio.sleep(0.5)
+            assert world.writes() - before < 40
 
     run_world(story)
 
@@ -51,3 +58,50 @@ def test_the_world_is_right_again_once_the_stalled_watch_is_noticed() -> None:
         assert stall.happened == 1
 
     run_world(story)
+
+
+def test_a_scaling_group_that_was_deleted_while_its_watch_stood_still_comes_back_with_its_cliques() -> None:
+    async def story(world: World) -> None:
+        await world.apply(make.cliqueset_manifest("train", {"worker": 2}, groups=[GROUP]))
+        await world.settle()
+        world.cluster.faults.add(
+            Fault("stall", resource="podcliquescalinggroups.*", user=OPERATOR.name, times=1)
+        )
+        world.cluster.drop_watches()
+        await asyncio.sleep(5)
+        await world.user.delete(kinds.SCALING_GROUPS, Key("default", "train-0-dec"))
+        await world.settle(quiet=150)
+        group = await world.get(kinds.SCALING_GROUPS, "train-0-dec") or {}
+        owners = {
+            each["metadata"]["name"]: each["metadata"]["ownerReferences"][0]["uid"]
+            for each in await world.all(kinds.CLIQUES)
+        }
+        uid = group["metadata"]["uid"]
+        assert owners == {"train-0-dec-0-worker": uid, "train-0-dec-1-worker": uid}
+        assert [await world.phase(gang) for gang in ("train-0", "train-0-dec-0")] == ["Running", "Running"]
+
+    run_world(story)
+
+
+def test_no_pod_is_created_beside_one_of_an_earlier_clique_whose_placement_the_cache_does_not_show() -> None:
+    async def story(world: World) -> None:
+        guard = Guard(world.cluster)
+        await world.stop_scheduler("default")
+        await world.apply(make.cliqueset_manifest("train", {"worker": 2}))
+        await world.settle()
+        world.cluster.faults.add(Fault("stall", resource="pods", user=OPERATOR.name, times=1))
+        world.cluster.drop_watches()
+        await asyncio.sleep(5)
+        world.start_scheduler("default")
+        await asyncio.sleep(5)
+        before = {pod["metadata"]["uid"] for pod in await world.pods() if pod["spec"].get("nodeName")}
+        assert len(before) == 2
+        await world.user.delete(kinds.CLIQUES, Key("default", "train-0-worker"))
+        await world.settle(quiet=150)
+        assert guard.broken == []
+        after = {pod["metadata"]["uid"] for pod in await world.pods() if pod["spec"].get("nodeName")}
+        assert len(after) == 2
+        assert not after & before
+        assert await world.phase("train-0") == "Running"
+
+    run_world(story, WorldOptions(kubelet=KubeletOptions(shutdown_seconds=8.0)))

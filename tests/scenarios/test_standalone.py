@@ -1,5 +1,8 @@
 """Gangs that somebody else made, with pods of somebody else: served like ours, or told why not."""
 
+import json
+import re
+
 import pytest
 from tests.scenarios.stories import STAGES, Stage, reasons_about, until_running
 
@@ -100,6 +103,9 @@ def test_a_standalone_gang_that_does_not_fit_says_why_and_nothing_is_bound(name:
         assert scheduled["status"] == "False"
         assert scheduled["message"]
         assert not [each for each in await world.pods() if each["spec"].get("nodeName")]
+        assert "PodsNotPrepared" not in await reasons_about(world, "PodGang", "guest")
+        initialized = await world.condition("guest", "Initialized")
+        assert (initialized["status"], initialized["message"]) == ("True", "every pod exists and is listed")
 
     run_world(story, stage.options)
 
@@ -125,7 +131,10 @@ def test_a_pod_without_what_it_must_be_born_with_holds_the_gang_back_and_is_name
         await world.settle()
         initialized = await world.condition("guest", "Initialized")
         assert initialized["status"] == "False"
-        assert "pod guest-leader-0: spec.schedulingGroup is None but must be" in initialized["message"]
+        assert (
+            'pod guest-leader-0: spec.schedulingGroup is not set but must be {"podGroupName": "'
+            in initialized["message"]
+        )
         assert "PodsNotPrepared" in await reasons_about(world, "PodGang", "guest")
         assert all(each["spec"]["schedulingGates"] for each in await world.pods())
 
@@ -145,6 +154,57 @@ def test_a_standalone_gang_of_the_native_scheduler_runs_when_its_pods_are_tied_t
         assert len(found) == 3
         assert all(each["spec"]["nodeName"] and not each["spec"].get("schedulingGates") for each in found)
         assert (await world.condition("guest", "Scheduled"))["message"] == "3 of 3 pods placed."
+
+    run_world(story, stage.options)
+
+
+@pytest.mark.parametrize("name", ["1.35", "1.36", "1.37"])
+def test_a_gang_of_the_native_scheduler_whose_open_pods_wait_for_nodes_is_not_told_of_its_gates(
+    name: str,
+) -> None:
+    stage = STAGES[name]
+
+    async def story(world: World) -> None:
+        await world.apply(gang(stage.backend), *pods(stage, gpus=9))
+        await world.settle()
+        told = (await world.condition("guest", "Initialized"))["message"]
+        links = {
+            pod: {field: json.loads(value)}
+            for pod, field, value in re.findall(
+                r"pod (\S+): spec\.(\w+) is not set but must be (.+?); create the pod again", told
+            )
+        }
+        assert len(links) == 3
+        for each in await world.pods():
+            await world.user.delete(kinds.PODS, Key("default", each["metadata"]["name"]))
+        await world.settle()
+        first = len(await reasons_about(world, "PodGang", "guest"))
+        linked = [
+            {**each, "spec": {**each["spec"], **links[each["metadata"]["name"]]}}
+            for each in pods(stage, gpus=9)
+        ]
+        await world.apply(*linked)
+        await world.settle()
+        assert all(not each["spec"].get("schedulingGates") for each in await world.pods())
+        assert "PodsNotPrepared" not in (await reasons_about(world, "PodGang", "guest"))[first:]
+        initialized = await world.condition("guest", "Initialized")
+        assert (initialized["status"], initialized["message"]) == ("True", "every pod exists and is listed")
+
+    run_world(story, stage.options)
+
+
+def test_a_preference_of_a_standalone_gang_does_not_hold_it_back() -> None:
+    stage = STAGES["1.36"]
+
+    async def story(world: World) -> None:
+        guest = gang(stage.backend)
+        guest["spec"] |= make.pack(preferred="topology.kubernetes.io/rack")
+        await world.apply(guest)
+        await world.settle()
+        [group] = await world.all(stage.objects[0])
+        await world.apply(*pods(stage, schedulingGroup={"podGroupName": group["metadata"]["name"]}))
+        await world.until(lambda: runs(world), "the standalone gang runs")
+        assert "PodsNotPrepared" not in await reasons_about(world, "PodGang", "guest")
 
     run_world(story, stage.options)
 
@@ -197,3 +257,32 @@ def test_grove_tree_finds_a_gang_without_a_set_beside_the_sets() -> None:
         assert only.name == "default/train"
 
     run_world(story)
+
+
+@pytest.mark.parametrize("name", [*BY_METADATA, "1.36"])
+def test_a_gang_with_the_name_of_a_sets_gang_takes_none_of_the_sets_pods(name: str) -> None:
+    stage = STAGES[name]
+
+    async def story(world: World) -> None:
+        guest = gang(stage.backend)
+        guest["metadata"]["name"] = "train-0"
+        guest["spec"]["podgroups"] = [{"name": "train-0-a", "podReferences": [], "minReplicas": 2}]
+        await world.apply(guest)
+        await world.settle()
+        backend = {labels.SCHEDULER_BACKEND: stage.backend}
+        await world.apply(make.cliqueset_manifest("train", {"a": 2}, annotations=backend))
+        await world.settle()
+        pods = await world.pods()
+        assert len(pods) == 2
+        assert all(each["spec"]["schedulingGates"] and "nodeName" not in each["spec"] for each in pods)
+        found = await world.gang("train-0")
+        assert found is not None
+        assert found["spec"]["podgroups"][0]["podReferences"] == []
+        initialized = await world.condition("train-0", "Initialized")
+        assert (initialized["status"], initialized["message"]) == ("False", "0 of 2 pods exist")
+        assert "PodsNotPrepared" not in await reasons_about(world, "PodGang", "train-0")
+        [cliqueset] = await world.all(kinds.CLIQUESETS)
+        told = {each["type"]: each["reason"] for each in cliqueset["status"]["conditions"]}
+        assert told["Degraded"] == "NameTaken"
+
+    run_world(story, stage.options)

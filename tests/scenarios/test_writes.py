@@ -26,6 +26,7 @@ def fewest(case: GroupCase) -> dict[str, int]:
     gangs = case.gangs * (1 + case.group_replicas - case.minimum)
     cliques = case.gangs * (bool(case.standalone) + 2 * case.group_replicas)
     return {
+        "create controllerrevisions": 1,
         "create pods": case.pods,
         "patch pods": case.pods,
         "create podgangs": gangs,

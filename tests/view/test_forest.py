@@ -179,6 +179,39 @@ CASES = {
         ),
         {"default/train": {}, "default/guest": {}},
     ),
+    "somebody else's gang with the name of a set's gang": Case(
+        World(
+            [cliqueset()],
+            [gang("train-0")],
+            [clique("train-0-worker", of="train", gang="train-0")],
+            [
+                pod("a", gang="train-0", clique="train-0-worker"),
+                pod("theirs", gang="train-0", clique="train-0-worker", owned=False),
+            ],
+        ),
+        {"default/train": {"train-0-worker": ["a"]}, "default/train-0": {"theirs": []}},
+    ),
+    "somebody else's gang with the name of a base gang": Case(
+        World(
+            [cliqueset()],
+            [gang("train-0"), scaled("train-0-x-0", "train-0-x", 1)],
+            [clique("train-0-x-1-worker", of="train", gang="train-0-x-0", group="train-0-x")],
+            scaling_groups=[scaling_group("train-0-x")],
+        ),
+        {
+            "default/train": {"train-0-x-0": {"train-0-x-1-worker": []}, "train-0-x": {}},
+            "default/train-0": {},
+        },
+    ),
+    "a set's gang with the name of another set's gang": Case(
+        World(
+            [cliqueset("train"), cliqueset("train-0-x")],
+            [gang("train-0-x-0", of="train-0-x")],
+            [clique("train-0-x-1-worker", of="train", gang="train-0-x-0", group="train-0-x")],
+            [pod("a", gang="train-0-x-0", clique="train-0-x-1-worker")],
+        ),
+        {"default/train": {"train-0-x-1-worker": ["a"]}, "default/train-0-x": {"train-0-x-0": {}}},
+    ),
     "a gang whose set is gone": Case(World([], [OURS]), {"default/train-0": {}}),
     "a clique whose gang does not exist": Case(
         World(

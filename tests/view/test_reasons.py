@@ -184,6 +184,13 @@ SETS = {
         ],
         want=["edit pending: priorityClassName: edited"],
     ),
+    "a set that is updated": SetCase(
+        [
+            said("Accepted", "True"),
+            said("UpdateInProgress", "True", "1 of 2 replicas updated; replica 0 is being updated"),
+        ],
+        want=["update in progress: 1 of 2 replicas updated; replica 0 is being updated"],
+    ),
     "a set without an operator": SetCase([], None, ["no operator has reconciled it yet"]),
 }
 

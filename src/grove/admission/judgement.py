@@ -14,6 +14,7 @@ import msgspec
 
 from grove.admission.autoscaling import autoscaling_notices
 from grove.admission.defaults import default
+from grove.admission.disruption import budget_errors, budget_notices, unsupported_budgets
 from grove.admission.levels import levels_condition, unmet_requirements
 from grove.admission.limits import validate_limits
 from grove.admission.support import annotation_errors, notices, unsupported, unsupported_domains
@@ -83,7 +84,9 @@ def understand(cliqueset: PodCliqueSet, *, new: bool = False) -> Understood:
     `new` adds the rules that sets from earlier releases need not keep.
     """
     filled = decode(default(msgspec.to_builtins(cliqueset)), PodCliqueSet)
-    return Understood(filled, (*validate(filled, new=new), *annotation_errors(filled)))
+    return Understood(
+        filled, (*validate(filled, new=new), *annotation_errors(filled), *budget_errors(filled))
+    )
 
 
 def judge(understood: Understood, here: Here) -> Judgement:
@@ -94,6 +97,7 @@ def judge(understood: Understood, here: Here) -> Judgement:
     remarks = (
         *notices(cliqueset),
         *autoscaling_notices(cliqueset),
+        *budget_notices(cliqueset),
         *topology_notices(cliqueset, binding),
     )
     found = [
@@ -116,6 +120,7 @@ def _unsupported(cliqueset: PodCliqueSet, here: Here) -> list[FieldError]:
     return [
         *unsupported(cliqueset, here.cluster),
         *unsupported_domains(cliqueset, here.cluster, enabled=here.nvlink_domains),
+        *unsupported_budgets(cliqueset, here.cluster),
     ]
 
 

@@ -14,7 +14,7 @@ from grove.api.cliqueset import (
     ResourceSharing,
 )
 from grove.errors import FieldError
-from grove.plan.sharing import MOST_SHARERS, reaches
+from grove.plan.sharing import MOST_SHARERS
 
 #: What is left of the 253 characters of a claim's name for the name of its template.
 _LONGEST: Final = 253 - names.LABEL_LIMIT - len("-all-")
@@ -109,14 +109,14 @@ def _sharers(cliqueset: PodCliqueSet) -> Iterator[tuple[str, ResourceSharing, in
         pods = sum(
             role.spec.replicas * groups.get(role.name, ("", 1))[1]
             for role in template.cliques
-            if reaches(each, role.name, groups.get(role.name, ("", 1))[0])
+            if each.reaches(role.name, groups.get(role.name, ("", 1))[0])
         )
         wide = cliqueset.spec.replicas if each.scope == ALL_REPLICAS else 1
         yield f"{TEMPLATE}.resourceSharing[{index}]", each, pods * wide
     for place, group in enumerate(template.pod_clique_scaling_groups):
         for index, each in enumerate(group.resource_sharing):
             members = [role for role in template.cliques if role.name in group.clique_names]
-            pods = sum(role.spec.replicas for role in members if reaches(each, role.name))
+            pods = sum(role.spec.replicas for role in members if each.reaches(role.name))
             wide = group.initial_replicas if each.scope == ALL_REPLICAS else 1
             yield f"{GROUPS}[{place}].resourceSharing[{index}]", each, pods * wide
     for place, role in enumerate(template.cliques):

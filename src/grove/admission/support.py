@@ -18,6 +18,12 @@ from grove.plan.domains import NO_GROUP, asks_for_gpus
 _EFFECTIVE: Final = frozenset(
     {labels.SCHEDULER_BACKEND, labels.TOPOLOGY_NAME, labels.RECONCILE_TRIGGER, labels.MNNVL_GROUP}
 )
+#: Those that do something in one place only: budgets and pauses are for whole sets.
+_PLACES: Final = {
+    labels.DISRUPTION_BUDGET: "metadata",
+    labels.UPDATE_PAUSED: "metadata",
+    labels.RESTARTED_AT: "spec.template.cliques",
+}
 
 
 def unsupported(cliqueset: PodCliqueSet, cluster: Cluster | None = None) -> list[FieldError]:
@@ -71,9 +77,13 @@ def notices(cliqueset: PodCliqueSet) -> list[FieldError]:
         FieldError(f"{place}.annotations[{key}]", "has no effect in this release")
         for place, annotations in _annotated(cliqueset)
         for key in annotations
-        if key.startswith(labels.GROVE_PREFIX) and key not in _EFFECTIVE
+        if key.startswith(labels.GROVE_PREFIX) and key not in _EFFECTIVE and not _is_in_place(place, key)
     ]
     return [*found, *_domains_without_gpus(cliqueset), *crowded_claims(cliqueset)]
+
+
+def _is_in_place(place: str, key: str) -> bool:
+    return key in _PLACES and place.startswith(_PLACES[key])
 
 
 def _domains_without_gpus(cliqueset: PodCliqueSet) -> list[FieldError]:

@@ -20,6 +20,7 @@ from grove.api.clique import PodCliqueSpec
 from grove.api.cliqueset import PodCliqueSet, ScalingGroupConfig
 from grove.errors import FieldError
 from grove.meta import Manifest
+from grove.plan.update.budget import validate_budget
 from grove.words import counted
 
 _PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -35,6 +36,7 @@ def validate(cliqueset: PodCliqueSet, *, new: bool = False) -> list[FieldError]:
     errors = [
         *validate_names(cliqueset),
         *_counts(cliqueset),
+        *validate_budget(cliqueset),
         *validate_order(cliqueset),
         *_cliques(cliqueset),
         *_groups(cliqueset),

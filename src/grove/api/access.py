@@ -1,8 +1,12 @@
-"""The parts of roles and their bindings that Grove reads: what it wrote there itself."""
+"""The parts of accounts, roles and their bindings that Grove reads: what it or the Go operator wrote."""
 
 import msgspec
 
 from grove.meta import Manifest, Object
+
+
+class ServiceAccount(Object):
+    """Who the waiting pods are that the Go operator made; seen by its metadata alone."""
 
 
 class Role(Object):

@@ -93,6 +93,9 @@ class PodsSelectedToUpdate(View):
 
     current: Annotated[str, says("The pod being replaced.", required=True)] = ""
     completed: Annotated[tuple[str, ...], says("Pods already replaced.")] = ()
+    hostname: Annotated[
+        str, says("Hostname of the pod being replaced, which its replacement has too; ours.")
+    ] = ""
 
 
 class PodCliqueUpdateProgress(View):

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+from grove.api import labels
 from grove.api.clique import AutoScalingConfig, LastError, PodCliqueSpec
 from grove.api.schema import (
     DNS_LABEL,
@@ -66,6 +67,15 @@ class ResourceSharing(View):
         says("One claim for all replicas or one for each.", required=True, enum=[ALL_REPLICAS, PER_REPLICA]),
     ] = ""
     filter: Annotated[ResourceSharingFilter | None, says("Who shares it; everyone when omitted.")] = None
+
+    def reaches(self, role: str, group: str = "") -> bool:
+        """Whether pods of a role, which may belong to a scaling group, use what is shared."""
+        chosen = self.filter
+        return (
+            chosen is None
+            or role in chosen.child_clique_names
+            or bool(group and group in chosen.child_scaling_group_names)
+        )
 
 
 class ResourceClaimTemplate(View):
@@ -208,6 +218,23 @@ class PodCliqueSetTemplate(View):
         return tuple(clique for clique in self.cliques if clique.name not in grouped)
 
 
+class RollingRecreate(View):
+    """How many replicas of the set an update may take down, and how many it may add meanwhile."""
+
+    max_unavailable: Annotated[
+        int | str | None,
+        says(
+            "Replicas that may be down because of the update, as a number or a percentage; 1 when omitted.",
+        ),
+    ] = None
+    max_surge: Annotated[
+        int | str | None,
+        says(
+            "Replicas that are added while the update goes on, as a number or a percentage; 0 when omitted.",
+        ),
+    ] = None
+
+
 class UpdateStrategy(View):
     """How a changed template reaches the pods."""
 
@@ -219,6 +246,9 @@ class UpdateStrategy(View):
             enum=[ROLLING_RECREATE, ON_DELETE],
         ),
     ] = ROLLING_RECREATE
+    rolling_recreate: Annotated[
+        RollingRecreate | None, says("Limits of RollingRecreate; an addition to the Go operator's API.")
+    ] = None
 
 
 class PodCliqueSetSpec(View):
@@ -301,6 +331,17 @@ class PodCliqueSet(Object):
     @property
     def template(self) -> PodCliqueSetTemplate:
         return self.spec.template
+
+    @property
+    def on_delete(self) -> bool:
+        """Whether a changed template reaches a pod on a node only when somebody deletes it."""
+        strategy = self.spec.update_strategy
+        return strategy is not None and strategy.type == ON_DELETE
+
+    @property
+    def update_paused(self) -> bool:
+        """Whether nothing may be taken down for an update now."""
+        return self.annotations.get(labels.UPDATE_PAUSED) == "true"
 
     @property
     def standalone_cliques(self) -> tuple[PodCliqueTemplate, ...]:

@@ -31,6 +31,8 @@ ACCEPTED: Final = "Accepted"
 TOPOLOGY_LEVELS_UNAVAILABLE: Final = "TopologyLevelsUnavailable"
 EDIT_PENDING: Final = "EditPending"
 GANG_TERMINATION_PENDING: Final = "GangTerminationPending"
+#: Also the reason of MinAvailableBreached while pods are replaced.
+UPDATE_IN_PROGRESS: Final = "UpdateInProgress"
 #: On sets and gangs.
 DEGRADED: Final = "Degraded"
 
@@ -71,8 +73,10 @@ PODS_NOT_READY: Final = "PodsNotReady"
 PODS_SUCCEEDED: Final = "PodsSucceeded"
 PODS_FAILING: Final = "PodsFailing"
 PREEMPTED: Final = "PreemptedByScheduler"
+NODE_NOT_READY: Final = "NodeNotReady"
 FIELD_OWNED_BY_OTHER: Final = "FieldOwnedByOther"
 NO_GANG_API: Final = "NoGangAPI"
+PODS_OUTSIDE_GANG: Final = "PodsOutsideGang"
 CANNOT_EXPRESS: Final = "CannotExpress"
 PODS_STILL_PLACED: Final = "PodsStillPlaced"
 
@@ -106,7 +110,8 @@ SUFFICIENT_READY_PODS: Final = "SufficientReadyPods"
 INSUFFICIENT_READY_PODS: Final = "InsufficientReadyPods"
 SUFFICIENT_GROUP_REPLICAS: Final = "SufficientAvailablePodCliqueScalingGroupReplicas"
 INSUFFICIENT_GROUP_REPLICAS: Final = "InsufficientAvailablePodCliqueScalingGroupReplicas"
-UPDATE_IN_PROGRESS: Final = "UpdateInProgress"
+ROLLING_RECREATE: Final = "RollingRecreate"
+UPDATE_PAUSED: Final = "Paused"
 GANG_TERMINATION_ACTIVE: Final = "GangTerminationActive"
 
 IN_SYNC: Final = "InSync"
@@ -203,8 +208,8 @@ TABLE: Final[tuple[Entry, ...]] = (
     Entry(
         "PodGang",
         DISRUPTION_TARGET,
-        "A pod of the gang is about to be terminated.",
-        (PREEMPTED,),
+        "Pods of the gang are being taken away, or will be; the message says which, from which node and why.",
+        (PREEMPTED, NODE_NOT_READY),
     ),
     Entry(
         "PodGang",
@@ -215,8 +220,9 @@ TABLE: Final[tuple[Entry, ...]] = (
     Entry(
         "PodGang",
         GANG_GUARANTEE,
-        "The scheduler places the gang all or nothing; False where the cluster serves no gang API.",
-        (NO_GANG_API,),
+        "The scheduler places the gang all or nothing; False where the cluster serves no gang API, and while "
+        "pods run that the Go operator made outside of it.",
+        (NO_GANG_API, PODS_OUTSIDE_GANG),
     ),
     Entry(
         "PodGang",
@@ -260,6 +266,13 @@ TABLE: Final[tuple[Entry, ...]] = (
         GANG_TERMINATION_PENDING,
         "Pods that ran are missing or broken; the message says what is recycled, when, and what prevents it.",
         (MIN_AVAILABLE_BREACHED,),
+    ),
+    Entry(
+        "PodCliqueSet",
+        UPDATE_IN_PROGRESS,
+        "Pods are replaced because a template changed; the message says how far it is and what it waits for. "
+        "Only there while True.",
+        (ROLLING_RECREATE, UPDATE_PAUSED),
     ),
     Entry(
         "PodCliqueSet",
@@ -333,7 +346,7 @@ TABLE: Final[tuple[Entry, ...]] = (
     Entry(
         "PodClique",
         MIN_AVAILABLE_REACHED,
-        "The clique has had minAvailable pods at the same time; only since then is a breach a loss.",
+        "The clique has had minAvailable pods in this start of its gang; only since then is a breach a loss.",
         (SUFFICIENT_READY_PODS,),
     ),
     Entry(

@@ -20,7 +20,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.rules import RULES
 from grove.api.scaling_group import PodCliqueScalingGroup
-from grove.api.schema import CONDITION, NARROW, OMIT, REQUIRED, SCHEMA, VERBATIM
+from grove.api.schema import CONDITION, INT_OR_STRING, NARROW, OMIT, REQUIRED, SCHEMA, VERBATIM
 from grove.api.topology import ClusterTopologyBinding
 from grove.meta import Condition, Manifest, Object, ObjectMeta, Resource, View
 
@@ -265,6 +265,8 @@ def _bare(hint: object) -> Manifest:
     arguments: tuple[Any, ...] = get_args(hint)
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
+        if set(arguments) - {type(None)} == {int, str}:
+            return copy.deepcopy(INT_OR_STRING)
         return _value(_only(argument for argument in arguments if argument is not type(None)))
     if origin is tuple:
         items = _value(arguments[0])

@@ -45,6 +45,8 @@ COMPONENT_POD_ROLE: Final = "pod-role"
 COMPONENT_POD_ROLE_BINDING: Final = "pod-role-binding"
 COMPONENT_CLAIM: Final = "resource-claim"
 COMPONENT_COMPUTE_DOMAIN: Final = "pcs-computedomain"
+COMPONENT_TEMPLATE_REVISION: Final = "pcs-template-revision"
+COMPONENT_DISRUPTION_BUDGET: Final = "pcs-disruption-budget"
 
 # Annotations --------------------------------------------------------------------------------------
 RECONCILE_TRIGGER: Final = "grove.io/reconcile-trigger"
@@ -58,8 +60,15 @@ REPLICA_PREFERRED: Final = "grove.io/replica-pack-preferred"
 EXTERNAL_BACKEND: Final = "grove.io/external-backend"
 #: On a gang: how many times it was restarted since it was created.
 RESTARTS: Final = "grove.io/restarts"
-#: On a gang: the hash of the set's pod templates from which its pods are made.
+#: On a gang: the hash of the set's pod templates from which its present start was made.
 GENERATION_HASH: Final = "grove.io/generation-hash"
+#: On a gang, scaling group or clique: the hash of the set's pod templates that it follows now; while an
+#: update goes on, some follow an earlier one.
+TEMPLATE_REVISION: Final = "grove.io/template-revision"
+#: On a set: "true" keeps an update from taking anything down.
+UPDATE_PAUSED: Final = "grove.io/update-paused"
+#: On the pod templates of a set: changed to restart all pods with an update.
+RESTARTED_AT: Final = "grove.io/restarted-at"
 #: On a gang: fields of the set that were edited since it was placed, and that it takes with its next start.
 EDIT_PENDING: Final = "grove.io/edit-pending"
 #: On a pod: the revision of its gang that it was made for; see `api.revision`.
@@ -79,14 +88,23 @@ RESYNCED_FOR: Final = "grove.io/resynced-for"
 MIRRORED: Final = "grove.io/mirrored"
 #: On a set, scaling group or role: which roles share an NVLink domain. Also the label of the ComputeDomain.
 MNNVL_GROUP: Final = "grove.io/mnnvl-group"
+#: On a set: that evictions must leave its gangs something, and what.
+DISRUPTION_BUDGET: Final = "grove.io/disruption-budget"
+#: The one value of it: of every clique as many ready pods as its gang needs.
+BUDGET_OF_MINIMA: Final = "MinAvailable"
 DISABLE_PROTECTION: Final = "grove.io/disable-managed-resource-protection"
 
 # Finalizers ---------------------------------------------------------------------------------------
+# The Go operator's: taken off whatever has one, never put on anything (decisions 0004 and 0022).
 CLIQUESET_FINALIZER: Final = "grove.io/podcliqueset.grove.io"
 CLIQUE_FINALIZER: Final = "grove.io/podclique.grove.io"
 SCALING_GROUP_FINALIZER: Final = "grove.io/podcliquescalinggroup.grove.io"
-#: The Go operator's, on ComputeDomains that it made; never put on new ones.
 COMPUTE_DOMAIN_FINALIZER: Final = "grove.io/computedomain-finalizer"
+
+#: All of them, on whatever kind: nothing of ours has a finalizer.
+FINALIZERS: Final = frozenset(
+    {CLIQUESET_FINALIZER, CLIQUE_FINALIZER, SCALING_GROUP_FINALIZER, COMPUTE_DOMAIN_FINALIZER}
+)
 
 # Scheduling gates ---------------------------------------------------------------------------------
 #: The Go operator's gate: recognised on pods taken over from it, never put on new ones.

@@ -54,6 +54,11 @@ def service(cliqueset: str, replica: int) -> str:
     return f"{cliqueset}-{replica}"
 
 
+def template_revision(cliqueset: str, hash: str) -> str:
+    """`P-<hash>`, the record of the pod templates that a set had."""
+    return f"{cliqueset}-{hash}"
+
+
 def pod_role(cliqueset: str) -> str:
     """`grove.io:pcs:P`, the role of pods that wait for others, and its binding."""
     return f"grove.io:pcs:{cliqueset}"

@@ -56,7 +56,8 @@ def _configuration_page() -> str:
 
 _REASONS_OF_OTHERS = (
     "`Scheduled` may have another reason that the scheduler gave; it is passed on as it is. The reason of",
-    "`DisruptionTarget` is that of the pod's condition of this name, and the one above only if it has none.",
+    "`DisruptionTarget` is that of the pod's condition of this name. One of those above stands there if",
+    "it has none, or if the pod has no such condition and its node does not answer.",
 )
 
 
@@ -100,7 +101,7 @@ def _fields(schema: Manifest, path: str) -> Iterator[tuple[str, Manifest, bool]]
         yield field, value, name in schema.get("required", ())
         if name == "conditions" or value.get("x-kubernetes-preserve-unknown-fields"):
             continue
-        if value["type"] == "array":
+        if value.get("type") == "array":
             yield from _fields(value["items"], f"{field}[]")
         else:
             yield from _fields(value, field)
@@ -109,6 +110,8 @@ def _fields(schema: Manifest, path: str) -> Iterator[tuple[str, Manifest, bool]]
 def _type(schema: Manifest) -> str:
     if "enum" in schema:
         return " or ".join(f"`{value}`" for value in schema["enum"])
+    if schema.get("x-kubernetes-int-or-string"):
+        return "int or percentage"
     if schema["type"] == "array":
         return f"list of {_type(schema['items'])}"
     if "additionalProperties" in schema:

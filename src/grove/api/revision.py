@@ -7,6 +7,9 @@ is a part of those names and stands on each pod (`labels.GANG_REVISION`).
 
 It depends on the gang's UID, on what the scheduler is told and on the number of restarts. While pods of a
 gang are on nodes it stays with the revision that they were made for: see `effective_revision`.
+
+Pods that the Go operator made have the revision `ADOPTED`, which stands for the names that it used. What
+replaces them belongs to the same revision, until none of them is left or the gang is restarted.
 """
 
 from collections import Counter
@@ -15,7 +18,11 @@ from typing import Final
 
 from grove.api import labels, names
 from grove.api.gang import GangTopologyConstraint, PodGang
+from grove.api.kinds import CLIQUES
 from grove.api.pod import Pod
+
+#: The revision of pods that the Go operator made, and of those that replace them.
+ADOPTED: Final = "adopted"
 
 #: Enough to tell the gangs of one name in all namespaces apart: some schedulers look for names in all of
 #: them.
@@ -67,15 +74,26 @@ def revision_with(
 
 def effective_revision(gang: PodGang, pods: Iterable[Pod]) -> str:
     """The revision that new pods of the gang belong to: that of its pods on nodes, if there are any."""
-    placed = Counter(revision for pod in pods if pod.active and pod.bound and (revision := revision_of(pod)))
-    if not placed:
-        return next_revision(gang)
-    return min(placed, key=lambda revision: (-placed[revision], revision))
+    living = [(pod.bound, revision) for pod in pods if pod.active and (revision := revision_of(pod))]
+    placed = Counter(revision for bound, revision in living if bound)
+    if placed:
+        return min(placed, key=lambda revision: (-placed[revision], revision))
+    if not restarts(gang) and (False, ADOPTED) in living:
+        # They wait as the Go operator left them, and may open as they are.
+        return ADOPTED
+    return next_revision(gang)
 
 
 def revision_of(pod: Pod) -> str:
     """The revision that a pod was made for; empty for pods that somebody else made."""
-    return pod.annotations.get(labels.GANG_REVISION, "")
+    return pod.annotations.get(labels.GANG_REVISION, "") or (ADOPTED if is_adopted(pod) else "")
+
+
+def is_adopted(pod: Pod) -> bool:
+    """Whether the Go operator made a pod of a clique: it lets the API server choose the name, we never do."""
+    if labels.GANG_REVISION in pod.annotations or not pod.metadata.generate_name:
+        return False
+    return pod.owner is not None and pod.owner.kind == CLIQUES.kind
 
 
 def _pack(constraint: GangTopologyConstraint | None) -> tuple[str | None, str | None]:

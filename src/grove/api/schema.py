@@ -28,6 +28,12 @@ DOMAIN: Final = "^[a-z][a-z0-9-]*$"
 #: A JSON object that is stored as it was written, whatever it contains.
 VERBATIM: Final[Manifest] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
+#: A number or a percentage.
+INT_OR_STRING: Final[Manifest] = {
+    "x-kubernetes-int-or-string": True,
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+}
+
 #: Keywords of ours that the generator consumes; they never reach the schema.
 REQUIRED: Final = "x-required"
 OMIT: Final = "x-omit"

@@ -1,12 +1,14 @@
 """Idempotent edits of a pod manifest that every backend needs.
 
-Nothing here changes its argument: `copy_of` comes first, the edits work on the copy.
+A copy comes first (`copy_of`, `made_for`); the edits work on it.
 """
 
 import copy
 from collections.abc import Mapping
 from typing import Final
 
+from grove.api.gang import PodGang
+from grove.backends.base import Backend
 from grove.meta import Manifest
 
 #: The two lists of pod affinity, and the weight of a preference.
@@ -21,6 +23,15 @@ def copy_of(pod: Manifest) -> Manifest:
     edited["metadata"] = edited.get("metadata") or {}
     edited["spec"] = edited.get("spec") or {}
     return edited
+
+
+def made_for(backend: Backend, pod: Manifest, gang: PodGang) -> Manifest:
+    """A copy of a pod as every backend needs it: its scheduler's name and gate, and the gang's priority."""
+    prepared = copy_of(pod)
+    prepared["spec"]["schedulerName"] = backend.scheduler_name
+    add_gate(prepared, backend.scheduling_gate)
+    inherit_priority(prepared, gang.spec.priority_class_name)
+    return prepared
 
 
 def add_gate(pod: Manifest, gate: str) -> None:

@@ -15,7 +15,7 @@ from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup, TopologyCo
 from grove.api.kinds import CLIQUESETS, GANGS
 from grove.api.minimum import above_minimum
 from grove.api.pod import Pod
-from grove.api.revision import next_revision
+from grove.api.revision import ADOPTED, next_revision
 from grove.api.topology import TopologyConstraint
 from grove.backends.base import Context, Reading, Verdict
 from grove.errors import FieldError, InvalidInput, Unsupported
@@ -77,6 +77,16 @@ def named(base: str, gang: PodGang, context: Context, limit: int = NAME_LIMIT) -
     """The name of a scheduler object of this gang: a gang that is restarted gets other names."""
     suffix = f"-{revision(gang, context)}"
     return names.shortened(base, limit - len(suffix)) + suffix
+
+
+def is_adopted(context: Context) -> bool:
+    """Whether the pods of the gang are those that the Go operator made, and what replaced them."""
+    return context.revision == ADOPTED
+
+
+def main_name(base: str, gang: PodGang, context: Context) -> str:
+    """The name of the one object that speaks for the whole gang; the Go operator named it like the gang."""
+    return gang.name if is_adopted(context) else named(base, gang, context)
 
 
 def constraints_of(cliqueset: PodCliqueSet) -> Iterator[tuple[str, TopologyConstraint]]:

@@ -1,1 +1,4 @@
-"""The commands: run, up, demo, render, tree, crds, backend, version. Data on stdout, messages on stderr."""
+"""The commands: run, up, demo, render, tree, rollout, crds, backend, upgrade, version.
+
+Data on stdout, messages on stderr.
+"""

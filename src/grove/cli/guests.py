@@ -9,65 +9,34 @@ from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from typing import Final
 
-import msgspec
-
 from grove.embedded.actors.objects import LEASES, NODES, PODS, node_of
+from grove.embedded.client import JSON, MERGE, RequestingClient, decode, event_of, refusal_of
 from grove.embedded.errors import ApiError, Manifest
 from grove.errors import Unreachable
 from grove.kube.transport import Response, Transport
 
-JSON: Final = "application/json"
-MERGE: Final = "application/merge-patch+json"
 _LEASES_OF_NODES: Final = f"{LEASES.root}/namespaces/kube-node-lease/{LEASES.plural}"
 
-decode = msgspec.json.Decoder().decode
-encode = msgspec.json.Encoder().encode
 
-
-class GuestClient:
+class GuestClient(RequestingClient):
     """The verbs of an actor, through a transport; fulfils `ActorClient`."""
 
     def __init__(self, transport: Transport, *, agent: str) -> None:
         self._transport = transport
         self._headers = {"Accept": JSON, "User-Agent": agent}
 
-    async def get(self, path: str, **query: str) -> Manifest:
-        return await self._send("GET", path, query)
-
-    async def list(self, path: str, **query: str) -> Manifest:
-        return await self._send("GET", path, query)
-
-    async def create(self, path: str, obj: Manifest, **query: str) -> Manifest:
-        return await self._send("POST", path, query, encode(obj))
-
-    async def update(self, path: str, obj: Manifest, **query: str) -> Manifest:
-        return await self._send("PUT", path, query, encode(obj))
-
-    async def patch(
-        self,
-        path: str,
-        patch: Manifest | builtins.list[Manifest],
-        *,
-        content_type: str = MERGE,
-        **query: str,
-    ) -> Manifest:
-        return await self._send("PATCH", path, query, encode(patch), content_type=content_type)
-
-    async def delete(self, path: str, body: Manifest | None = None, **query: str) -> Manifest:
-        return await self._send("DELETE", path, query, encode(body) if body else None)
-
     async def watch(self, path: str, **query: str) -> AsyncGenerator[Manifest, None]:
         asked = [*query.items(), ("watch", "true")]
         try:
             async with self._transport.stream(path, query=asked, headers=self._headers) as stream:
                 if stream.status != 200:
-                    raise _refused(stream.status, await stream.body())
+                    raise refusal_of(stream.status, await stream.body())
                 rest = b""
                 async for chunk in stream.chunks():
                     *lines, rest = (rest + chunk).split(b"\n")
                     for line in lines:
                         if line:
-                            yield _event(line)
+                            yield event_of(line)
         except Unreachable as error:
             raise ConnectionError(str(error)) from error
 
@@ -88,7 +57,7 @@ class GuestClient:
         except Unreachable as error:
             raise ConnectionError(str(error)) from error
         if answer.status >= 400:
-            raise _refused(answer.status, answer.body)
+            raise refusal_of(answer.status, answer.body)
         found: Manifest = decode(answer.body)
         return found
 
@@ -153,26 +122,3 @@ class OnlyNodes:
         if path.startswith(f"{PODS.root}/namespaces/") and f"/{PODS.plural}/" in path:
             return
         raise ApiError(403, "Forbidden", f"{method} {path} is outside what the node simulator may touch")
-
-
-def _event(line: bytes) -> Manifest:
-    event: Manifest = decode(line)
-    if event["type"] == "ERROR":
-        raise _error(event["object"], 500)
-    return event
-
-
-def _refused(status: int, content: bytes) -> ApiError:
-    try:
-        body = decode(content)
-    except msgspec.DecodeError:
-        body = None
-    if not isinstance(body, dict):
-        body = {"message": content.decode(errors="replace").strip()}
-    return _error(body, status)
-
-
-def _error(status: Manifest, code: int) -> ApiError:
-    return ApiError(
-        status.get("code") or code, status.get("reason", ""), status.get("message", ""), status.get("details")
-    )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import typer
 
-from grove.cli import backend, crds, demo, render, run, tree, up, version, wait_for
+from grove.cli import backend, crds, demo, render, rollout, run, tree, up, upgrade, version, wait_for
 
 app = typer.Typer(
     name="grove",
@@ -28,7 +28,9 @@ app.command()(tree.tree)
 app.command()(run.run)
 app.command()(up.up)
 app.command()(demo.demo)
+app.add_typer(rollout.app)
 app.add_typer(backend.app)
+app.add_typer(upgrade.app)
 # It reads its arguments itself, as it does where this command is not installed.
 app.command(
     "wait-for",

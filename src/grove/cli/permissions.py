@@ -78,7 +78,9 @@ def needed(
     verbs: list[tuple[Resource, Sequence[str]]] = [
         (kinds.CLIQUESETS, (*_READ, "get", "patch")),
         (kinds.TOPOLOGY_BINDINGS, _READ),
-        *((each, _OWN) for each in _children(serves)),
+        *((each, _OWN) for each in _children(serves) if each != kinds.SERVICE_ACCOUNTS),
+        # Those that the Go operator made.
+        (kinds.SERVICE_ACCOUNTS, (*_READ, "delete")),
         (kinds.PODS, _OWN),
         (EVENTS, ("create", "patch")),
     ]

@@ -34,7 +34,6 @@ from grove.meta import Manifest, Object, Resource
 from grove.plan.children import KINDS, CliqueSetState, Settled, plan_children
 from grove.plan.edits import decided_minima
 from grove.plan.gang.references import references, referencing_podgroups
-from grove.plan.hashing import generation_hash
 from grove.plan.pods import desired_pod, plan_pods
 from grove.plan.sharing import claims_of
 from grove.plan.startup import image_with_tag, wait_of
@@ -179,7 +178,7 @@ def _template_errors(judgement: Judgement, preview: Preview) -> list[FieldError]
 
 def _state(judged: Judged, references: Mapping[str, str]) -> CliqueSetState:
     """What the operator would know of the set before any of its children exists."""
-    cliqueset, template = judged.cliqueset, judged.cliqueset.template
+    cliqueset = judged.cliqueset
     return CliqueSetState(
         cliqueset,
         {},
@@ -187,7 +186,6 @@ def _state(judged: Judged, references: Mapping[str, str]) -> CliqueSetState:
         judged.backend.name,
         references=references,
         decided=decided_minima(cliqueset, {}),
-        templates=generation_hash(template.cliques, priority_class=template.priority_class_name),
         claim_templates=judged.preview.given.claim_templates,
     )
 

@@ -38,9 +38,10 @@ from grove.words import counted
 IN_FLIGHT = 64
 #: However many namespaces write at once, each may have so many writes under way if there is room.
 LEAST_SHARE = 8
-#: How many children are created in one go, and as many repaired and removed: a batch is held in memory until
-#: it is written.
+#: How many children are created in one go, and as many repaired: a batch is held in memory until written.
 MOST_AT_ONCE = 300
+#: How many children are removed in one go: a deletion is small, and the pods of all of them go first.
+MOST_REMOVED = 10_000
 
 #: The version of no object, since a store counts on before it has any. An apply that names it creates its
 #: object or is refused: a server compares versions only with what is there.
@@ -68,16 +69,16 @@ class Batch:
     more: bool = False
 
 
-def first_batch(plan: Plan, most: int = MOST_AT_ONCE) -> Work[Batch]:
-    """The first changes of a plan: at most so many creations, then repairs, then removals."""
+def first_batch(plan: Plan, most: int = MOST_AT_ONCE, most_removed: int = MOST_REMOVED) -> Work[Batch]:
+    """The first changes of a plan: at most so many creations, then repairs; then removals."""
     created, more_to_create = yield from first(plan.creations(), most)
     repaired, more_to_repair = yield from first(plan.repairs(), most)
-    removed, more_to_remove = yield from first(plan.removals(), most)
+    removed, more_to_remove = yield from first(plan.removals(), most_removed)
     more = more_to_create or more_to_repair or more_to_remove
     return Batch((*created, *repaired, *removed), plan.settled, more)
 
 
-def first_removals(plan: Plan, most: int = MOST_AT_ONCE) -> Work[Batch]:
+def first_removals(plan: Plan, most: int = MOST_REMOVED) -> Work[Batch]:
     """The first removals of a plan whose other changes cannot be carried out now."""
     removed, more = yield from first(plan.removals(), most)
     return Batch(tuple(removed), Settled(), more)
@@ -143,24 +144,35 @@ class Applier:
         self.own_writes = OwnWrites()
         self.slots = Slots(in_flight, least=LEAST_SHARE)
 
-    async def apply(self, changes: Sequence[Change], *, barrier: WriteBarrier, key: Key) -> Applied:
-        """Carry out one stage. The first failure stops what has not begun; what has begun is finished."""
+    async def apply(
+        self, changes: Sequence[Change], *, barrier: WriteBarrier, key: Key, to_the_end: bool = False
+    ) -> Applied:
+        """Carry out one stage. The first failure stops what has not begun; what has begun is finished.
+
+        Changes that do not depend on one another may all be tried, `to_the_end`.
+        """
         applied = Applied()
         if len(changes) == 1:
             await self._one(changes[0], applied, barrier, key)
         elif changes:
-            await self._all(changes, applied, barrier, key)
+            await self._all(changes, applied, barrier, key, to_the_end=to_the_end)
         return applied
 
     async def _all(
-        self, changes: Sequence[Change], applied: Applied, barrier: WriteBarrier, key: Key
+        self,
+        changes: Sequence[Change],
+        applied: Applied,
+        barrier: WriteBarrier,
+        key: Key,
+        *,
+        to_the_end: bool,
     ) -> None:
         """A fixed crew of workers rather than a task for each change: thousands of changes are common."""
         todo = iter(changes)
 
         async def work() -> None:
             for change in todo:
-                if applied.failures:
+                if applied.failures and not to_the_end:
                     return
                 await self._one(change, applied, barrier, key)
 

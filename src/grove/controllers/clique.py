@@ -11,7 +11,9 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.revision import effective_revision, revision_of
+from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.backends.base import Backend, Context, GangSnapshot, lifecycle_of
+from grove.backends.shape import was_placed
 from grove.controllers import events
 from grove.controllers.apply import (
     NO_BARRIER,
@@ -22,13 +24,20 @@ from grove.controllers.apply import (
     failures_text,
 )
 from grove.controllers.dependencies import Dependencies
-from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_OWNER, of_one_set, pods_of, predecessors_of
+from grove.controllers.members import (
+    CLIQUES_BY_OWNER,
+    PODS_BY_CLIQUE,
+    PODS_BY_OWNER,
+    of_one_set,
+    pods_of,
+    predecessors_of,
+)
 from grove.controllers.memory.pod_limit import PodLimit
-from grove.controllers.pacing import POD_LIMIT_SECONDS
+from grove.controllers.pacing import POD_LIMIT_SECONDS, REMOVING_SECONDS
 from grove.errors import BackendFailed, ClaimTemplateNotFound, GroveError
-from grove.meta import Key, Manifest, find_condition, is_true
+from grove.meta import Key, Manifest, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
-from grove.plan.clique_status import desired_clique_status, working_pods
+from grove.plan.clique_status import desired_clique_status, known_as_whole, replaces_another, working_pods
 from grove.plan.failures import failures_in_a_row, how_it_failed, resting
 from grove.plan.gang.restart import bound_by_podgroup, kept, ungrouped
 from grove.plan.last_errors import CodedError
@@ -37,6 +46,8 @@ from grove.plan.places import leaving, until_stuck
 from grove.plan.pods import NewPod, PodPlan, desired_pod, mislabelled, outdated, plan_pods
 from grove.plan.sharing import claims_of, missing_templates
 from grove.plan.startup import CONTAINER, Wait, wait_of, waiting_in_vain
+from grove.plan.update.groups import clique_turn
+from grove.plan.update.pods import CliqueUpdate, Turn, plan_clique_update
 from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome, soonest
 
@@ -77,22 +88,27 @@ class CliqueReconciler:
         #: Names of pods that turned out to be taken, by clique.
         self._met: dict[Key, set[str]] = {}
         #: The most pods of a clique that were seen working at once, until its status says that they suffice.
-        self._working: dict[Key, tuple[str, int]] = {}
+        #: With the UID of the clique and the revision of its gang.
+        self._working: dict[Key, tuple[tuple[str, str], int]] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
         seen = self.observe(key)
-        if seen is None:
+        await self.deps.removal.pods_left(key, self.barrier)
+        if seen is None or (not seen.clique.terminating and self.deps.removal.is_doomed(seen.clique)):
             return DONE
+        if self.deps.removal.is_removing(seen.clique):
+            return After(REMOVING_SECONDS, "its set removes it")
         if lost := await self.deps.vanished.found(seen.clique, seen.pods):
             seen = replace(seen, pods=[*seen.pods, *lost])
+        update = plan_clique_update(seen.clique, seen.pods, self.turn(seen), now=self.deps.clock.now())
         try:
             if relabelled := _relabelled(seen, lost):
                 # Nothing is decided before the cache shows them, to the gang too; that wakes the clique.
                 (await self.deps.applier.apply(relabelled, barrier=self.barrier, key=key)).raise_failure()
                 return DONE
-            changes = await self.plan(seen)
+            changes = await self.plan(seen, update)
         except BackendFailed as failure:
-            await self.report(seen, Applied(failures=[(Create(kinds.PODS, {}), failure)]))
+            await self.report(seen, Applied(failures=[(Create(kinds.PODS, {}), failure)]), update)
             raise
         if any(isinstance(change, Create) for change in changes) and not await self.deps.liveness.confirmed(
             kinds.CLIQUES, seen.clique
@@ -104,13 +120,14 @@ class CliqueReconciler:
         for change, refusal in applied.failures:
             if isinstance(change, Create) and isinstance(refusal, NameTaken):
                 self._met.setdefault(key, set()).add(str(change.manifest["metadata"]["name"]))
-        outcome = await self.report(seen, applied)
+        outcome = await self.report(seen, applied, update)
         applied.raise_failure()
         if applied.count(Create, kinds.PODS) >= MOST_AT_ONCE:
             return After(0.0, "more pods must be created")
         shortage = self.limit.shortage(key)
         return soonest(
             outcome,
+            After(0.0, "the next pod is replaced") if update.chosen and outcome == DONE else DONE,
             After(POD_LIMIT_SECONDS, "the set may not have more pods") if shortage is not None else DONE,
             *self.waits(seen),
         )
@@ -154,7 +171,18 @@ class CliqueReconciler:
         going = leaving(clique, pods, predecessors_of(cache, clique), self.deps.clock.now())
         return Seen(clique, pods, gang, backend, context, members, cliqueset, going)
 
-    async def plan(self, seen: Seen) -> list[Change]:
+    def turn(self, seen: Seen) -> Turn:
+        """What the update of its set allows the clique now."""
+        clique, cache = seen.clique, self.deps.cache
+        name = clique.labels.get(labels.SCALING_GROUP, "")
+        group = cache.store(PodCliqueScalingGroup).get(Key(clique.namespace, name)) if name else None
+        siblings = cache.store(PodClique).index(CLIQUES_BY_OWNER, group.uid) if group is not None else ()
+        return clique_turn(clique, seen.cliqueset, group, siblings, self._pods_of)
+
+    def _pods_of(self, clique: PodClique) -> list[Pod]:
+        return list(self.deps.cache.store(Pod).index(PODS_BY_OWNER, clique.uid))
+
+    async def plan(self, seen: Seen, update: CliqueUpdate) -> list[Change]:
         """Deletions and creations. Without a gang nothing is created: the gang comes first."""
         clique, gang, backend = seen.clique, seen.gang, seen.backend
         if clique.terminating:
@@ -169,7 +197,7 @@ class CliqueReconciler:
             return leaving
         if backend is None or not _is_expected(clique, gang):
             return changes
-        plan = self.plan_pods(seen, gang, backend)
+        plan = self.plan_pods(seen, gang, backend, update)
         changes += [_deletion(pod) for pod in plan.delete]
         wait, claims = wait_of(clique, gang, self.wait_image), self.claims(seen, plan.create)
         return changes + await _creations(seen, plan.create, gang, backend, wait, claims)
@@ -185,13 +213,14 @@ class CliqueReconciler:
         devices.await_claims(clique.key, {claim for each in lacking.values() for claim in each})
         return {index: claims for index, claims in used.items() if not lacking[index]}
 
-    def plan_pods(self, seen: Seen, gang: PodGang, backend: Backend) -> PodPlan:
+    def plan_pods(self, seen: Seen, gang: PodGang, backend: Backend, update: CliqueUpdate) -> PodPlan:
         """Which pods to create and to delete."""
         clique, pods, revision, now = seen.clique, seen.pods, seen.context.revision, self.deps.clock.now()
         lost = {
             *outdated(clique, pods, revision),
             *self.stranded(pods, backend),
             *waiting_in_vain(gang, pods),
+            *(pod.name for pod in update.replace),
         }
         snapshot = GangSnapshot(gang, pods, seen.context, now)
         ended = kept(pods, seen.members, lifecycle_of(backend, snapshot))
@@ -238,7 +267,7 @@ class CliqueReconciler:
         gates = {each.scheduling_gate for each in self.deps.scheduling.registry.enabled}
         return stranded(pods, backend.matches, gates - {backend.scheduling_gate})
 
-    async def report(self, seen: Seen, applied: Applied) -> Outcome:
+    async def report(self, seen: Seen, applied: Applied, update: CliqueUpdate) -> Outcome:
         """The status from the pods as observed, then what happened as events."""
         clique = seen.clique
         if clique.terminating:
@@ -247,13 +276,21 @@ class CliqueReconciler:
         if (shortage := self.limit.shortage(clique.key)) is not None:
             applied = replace(applied, failures=[*applied.failures, (Create(kinds.PODS, {}), shortage)])
         told = [*distinct_errors(applied.refusals), *self._missing_templates(seen)]
-        status = desired_clique_status(clique, seen.pods, told, reached=self._most(seen), now=now)
+        status = desired_clique_status(
+            clique,
+            seen.pods,
+            told,
+            reached=self._most(seen),
+            revision=seen.context.revision,
+            update=update,
+            now=now,
+        )
         reported = await self.deps.reporter.report(
             kinds.CLIQUES,
             clique,
             status,
             barrier=self.barrier,
-            urgency=_urgency(clique, status, applied),
+            urgency=Urgency.IMMEDIATE if update.chosen else _urgency(clique, status, applied),
         )
         if applied.refusals:
             self.deps.recorder.send(events.pods_failed(clique, failures_text(applied.refusals)))
@@ -264,14 +301,20 @@ class CliqueReconciler:
         return reported.outcome
 
     def _most(self, seen: Seen) -> int:
-        """The most pods of a clique that were seen working at once: its status may be written later."""
-        clique, number = seen.clique, working_pods(seen.pods)
-        if is_true(clique.status.conditions, conditions.MIN_AVAILABLE_REACHED) or not clique.spec.needed:
+        """The most pods of a clique that were seen working at once: its status may be written later.
+
+        One that somebody deleted took its status along; that it had its minimum its gang still knows.
+        """
+        clique, gang, number = seen.clique, seen.gang, working_pods(seen.pods)
+        if gang is not None and was_placed(gang, seen.context) and replaces_another(clique, gang):
+            number = max(number, clique.spec.needed)
+        if known_as_whole(clique, seen.context.revision) or not clique.spec.needed:
             self._working.pop(clique.key, None)
             return number
-        uid, before = self._working.get(clique.key, ("", 0))
-        most = max(number, before) if uid == clique.uid else number
-        self._working[clique.key] = clique.uid, most
+        start = (clique.uid, seen.context.revision)
+        known, before = self._working.get(clique.key, (start, 0))
+        most = max(number, before) if known == start else number
+        self._working[clique.key] = start, most
         return most
 
     def _missing_templates(self, seen: Seen) -> list[CodedError]:

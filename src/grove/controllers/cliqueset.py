@@ -4,10 +4,16 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from operator import attrgetter
+from typing import Any
+
+import msgspec
 
 from grove.admission import Here, Judgement, Understood, judge, understand, validate_topology_binding
 from grove.api import conditions, kinds, labels
+from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.config import Limits
 from grove.api.constraints import topology_name
@@ -38,15 +44,17 @@ from grove.errors import PodLimitReached
 from grove.meta import Condition, Key, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import CliqueSetState, Settled, edit_pending, plan_children, registry, sort_children
+from grove.plan.children.cliques import has_present_template
 from grove.plan.cliqueset_status import SetFacts, cliqueset_status, outdated, unattended
 from grove.plan.domains import moved_domains
 from grove.plan.edits import decided_minima, impossible_edits, placed_gangs
 from grove.plan.group_limit import grant_replicas
-from grove.plan.hashing import generation_hash
 from grove.plan.last_errors import CodedError
 from grove.plan.moves import any_leaves, backend_of, moved, placed_by, staying_gangs
 from grove.plan.sharing import missing_templates
 from grove.plan.termination import Termination
+from grove.plan.update.replicas import SetUpdate, UpdateState, plan_update, update_progress
+from grove.plan.update.words import update_condition, update_news
 from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome, soonest
 from grove.runtime.yielding import giving_way
@@ -87,20 +95,21 @@ class CliqueSetReconciler:
     async def reconcile(self, key: Key) -> Outcome:
         seen = self.observe(key)
         await self._release_domains(key)
+        await self.deps.removal.children(key, seen, self.barrier)
         if seen is None:
             return DONE
-        if seen.cliqueset.terminating:
-            return await self.release(seen.cliqueset)
+        if (released := await self.release(seen.cliqueset)) is not None:
+            return released
         judgement, again = await self.tried(seen, self.judge(seen))
         seen = self.with_backend(seen, judgement)
         batch = await self.plan(seen, judgement)
-        if any(isinstance(change, Create) for change in batch.changes) and not (
-            await self.deps.liveness.confirmed(kinds.CLIQUESETS, seen.cliqueset)
-        ):
+        if not await self._is_there_for(batch.changes, seen.cliqueset):
             return DONE
-        changes = [change for change in batch.changes if not self._is_opening(change)]
+        living = await self.deps.liveness.without_orphans(batch.changes, seen.children)
+        changes = [change for change in living if not self._is_opening(change)]
         applied, contested = await self.apply(key, changes)
-        lately = batch.more and not applied.failures and self._said_lately(key)
+        turns = bool(seen.update and seen.update.new_turns) and not judgement.refused
+        lately = batch.more and not applied.failures and not turns and self._said_lately(key)
         waiting = self.recycling.pending(seen) if not judgement.refused else []
         outcome = DONE if lately else await self.report(seen, judgement, applied, waiting)
         self.tell(seen, judgement, applied)
@@ -108,20 +117,36 @@ class CliqueSetReconciler:
         return soonest(
             outcome,
             await self.recycling.recycle(seen, waiting, self.barrier),
-            After(0.0, "more children must be created") if batch.more else DONE,
+            After(0.0, "the next replica is updated") if turns and outcome == DONE else DONE,
+            _until_more(batch, held_back=len(living) < len(batch.changes)),
             After(AGAIN_SECONDS, "a pod template refers to an object that does not exist yet")
             if again
             else DONE,
             After(MOVING_SECONDS, "gangs are moving to another backend")
             if self.leaving(seen, judgement)
             else DONE,
-            After(MOVING_SECONDS, "gates are being opened") if len(changes) < len(batch.changes) else DONE,
+            After(MOVING_SECONDS, "gates are being opened") if len(changes) < len(living) else DONE,
             After(contested, "another writer keeps changing a field") if contested is not None else DONE,
             After(FORGET_SECONDS, "a field was contested") if self.contests.notices(key) else DONE,
             After(AGAIN_SECONDS, "a ResourceClaimTemplate has not been read yet")
             if self.deps.devices.unread(seen.cliqueset)
             else DONE,
         )
+
+    async def _is_there_for(self, changes: Sequence[Change], cliqueset: PodCliqueSet) -> bool:
+        """Whether a set still exists, where changes would bind other objects to it.
+
+        A child without an owner may have been orphaned: given back to a set that is gone, it would go too.
+        """
+        liveness = self.deps.liveness
+        if any(
+            isinstance(each, Patch) and "ownerReferences" in each.patch.get("metadata", ())
+            for each in changes
+        ):
+            return await liveness.exists(kinds.CLIQUESETS, cliqueset)
+        if any(isinstance(each, Create) for each in changes):
+            return await liveness.confirmed(kinds.CLIQUESETS, cliqueset)
+        return True
 
     async def apply(self, key: Key, changes: Sequence[Change]) -> tuple[Applied, float | None]:
         """Write the changes; and in how many seconds those may be written that are held back as contested."""
@@ -130,7 +155,8 @@ class CliqueSetReconciler:
         self.deps.deleting.update(doomed)
         try:
             sifted = await self.contests.sift(key, changes)
-            applied = await self.deps.applier.apply(sifted.changes, barrier=self.barrier, key=key)
+            async with self.deps.removal.pods_first(key, sifted.changes, self.barrier):
+                applied = await self.deps.applier.apply(sifted.changes, barrier=self.barrier, key=key)
         finally:
             self.deps.deleting.difference_update(doomed)
         self.contests.put_back(key, applied.done)
@@ -155,7 +181,7 @@ class CliqueSetReconciler:
             self.deps.reporter.forget(kinds.CLIQUESETS, key)
             self.deps.liveness.forget(kinds.CLIQUESETS, key)
             return None
-        owned, name, template = str(key), topology_name(cliqueset), cliqueset.template
+        owned, name = str(key), topology_name(cliqueset)
         found = {kind.resource: cache.store(kind.view).index(BY_SET, owned) for kind in self._kinds()}
         children, taken = sort_children(cliqueset, found)
         seen = CliqueSetState(
@@ -163,18 +189,37 @@ class CliqueSetReconciler:
             children,
             cache.store(ClusterTopologyBinding).get(Key("", name)) if name else None,
             taken=taken,
-            templates=generation_hash(template.cliques, priority_class=template.priority_class_name),
             claim_templates=self.deps.devices.templates_of(cliqueset),
             in_use=self.deps.devices.in_use(key.namespace),
         )
         gangs = seen.gangs
-        return replace(
+        seen = replace(
             seen,
             decided=decided_minima(cliqueset, seen.cliques),
             granted=grant_replicas(cliqueset, seen.groups, seen.cliques, self._pods_per_set),
             placed=placed_gangs(gangs, self._pods_of, self._editable),
             revision=lambda gang: effective_revision(gangs[gang], self._pods_of(gangs[gang])),
         )
+        return replace(seen, update=self._update(seen))
+
+    def _update(self, seen: CliqueSetState) -> SetUpdate:
+        """Which template each replica follows now."""
+        return plan_update(
+            UpdateState(
+                seen.cliqueset,
+                seen.layout(0),
+                seen.cliques,
+                seen.gangs,
+                seen.groups,
+                seen.recorded,
+                seen.placed,
+                pods_of=self._pods_of_clique,
+                same=partial(has_present_template, seen),
+            )
+        )
+
+    def _pods_of_clique(self, clique: PodClique) -> list[Pod]:
+        return list(self.deps.cache.store(Pod).index(PODS_BY_OWNER, clique.uid))
 
     def _kinds(self) -> list[registry.Kind]:
         """The kinds of children that the cluster serves."""
@@ -294,8 +339,13 @@ class CliqueSetReconciler:
     ) -> Outcome:
         """The set's status, and an event if it is refused."""
         cliqueset = seen.cliqueset
-        facts = replace(self.facts(seen, judgement, applied), termination=self.recycling.condition(waiting))
-        status = await giving_way(cliqueset_status(cliqueset, facts, now=self.deps.clock.now()))
+        now = self.deps.clock.now()
+        facts = replace(
+            self.facts(seen, judgement, applied),
+            termination=self.recycling.condition(waiting),
+            **_progress(seen, judgement, now),
+        )
+        status = await giving_way(cliqueset_status(cliqueset, facts, now=now))
         news = cliqueset.metadata.generation != cliqueset.status.observed_generation
         reported = await self.deps.reporter.report(
             kinds.CLIQUESETS,
@@ -303,7 +353,7 @@ class CliqueSetReconciler:
             status,
             barrier=self.barrier,
             urgency=Urgency.IMMEDIATE
-            if applied.refusals or (news and judgement.refused)
+            if applied.refusals or (news and judgement.refused) or (seen.update and seen.update.new_turns)
             else Urgency.SETTLED,
         )
         self._said[cliqueset.key] = self.deps.clock.monotonic()
@@ -321,6 +371,11 @@ class CliqueSetReconciler:
             send(events.edit_pending(cliqueset, facts.pending.message))
         if facts.termination is not None and not _says(cliqueset, facts.termination):
             send(events.termination_pending(cliqueset, facts.termination.message))
+        begun, ended = update_news(cliqueset, facts.progress)
+        if begun:
+            send(events.update_started(cliqueset, facts.generation_hash or ""))
+        if ended:
+            send(events.update_finished(cliqueset, facts.generation_hash or ""))
         levels = facts.topology
         if levels is not None and levels.status != "False" and not _says(cliqueset, levels):
             send(events.levels_unavailable(cliqueset, levels.message))
@@ -364,8 +419,11 @@ class CliqueSetReconciler:
         """Whether the status may wait: to compute it takes time for every replica that exists."""
         return self.deps.clock.monotonic() - self._said.get(key, -math.inf) < CREATING_SECONDS
 
-    async def release(self, cliqueset: PodCliqueSet) -> Outcome:
-        """Take our finalizer off a set that goes: its children go with it, by their owner reference."""
+    async def release(self, cliqueset: PodCliqueSet) -> Outcome | None:
+        """Take the Go operator's finalizer off a set: its children go with it, by their owner reference.
+
+        None for a set that has none and stays: only that is looked at further.
+        """
         kept = [name for name in cliqueset.metadata.finalizers if name != labels.CLIQUESET_FINALIZER]
         if len(kept) < len(cliqueset.metadata.finalizers):
             version = cliqueset.metadata.resource_version
@@ -377,7 +435,8 @@ class CliqueSetReconciler:
             )
             applied = await self.deps.applier.apply([patch], barrier=self.barrier, key=cliqueset.key)
             applied.raise_failure()
-        return DONE
+            return After(0.0, "a finalizer of the Go operator was taken off")
+        return DONE if cliqueset.terminating else None
 
     async def _release_domains(self, key: Key) -> None:
         """Take the Go operator's finalizer off NVLink domains that go, also once their set is gone."""
@@ -417,6 +476,34 @@ class CliqueSetReconciler:
         for gang in moved(seen.gangs, applied.done):
             name = judgement.backend.name if judgement.backend is not None else ""
             recorder.send(events.backend_changed(gang, backend_of(gang), name))
+
+
+def _progress(seen: CliqueSetState, judgement: Judgement, now: datetime) -> dict[str, Any]:
+    """What the status says of an update; a template that is refused starts none."""
+    status, update = seen.cliqueset.status, seen.update
+    if update is None or judgement.refused:
+        before = status.update_progress
+        return {
+            "generation_hash": status.current_generation_hash,
+            "progress": msgspec.to_builtins(before) if before is not None else None,
+            "behind": update.behind if update is not None else (),
+        }
+    return {
+        "generation_hash": update.present.hash,
+        "progress": update_progress(update, now=now),
+        "update": update_condition(update),
+        # One that has its turn is not done, though all of its pods may be there.
+        "behind": update.behind | set(update.turns),
+    }
+
+
+def _until_more(batch: Batch, *, held_back: bool) -> Outcome:
+    """When to go on with a plan of which only the first changes were taken, and perhaps not all of those."""
+    if not batch.more:
+        return DONE
+    if held_back:
+        return After(MOVING_SECONDS, "an owner of children is gone, which the cache does not show yet")
+    return After(0.0, "more children must be created")
 
 
 def _says(cliqueset: PodCliqueSet, condition: Condition) -> bool:

@@ -4,10 +4,12 @@ from dataclasses import dataclass, field
 
 from grove.controllers.apply import Applier
 from grove.controllers.devices import Devices
+from grove.controllers.memory.disruptions import Disruptions
 from grove.controllers.memory.liveness import Liveness
 from grove.controllers.memory.milestones import Milestones
 from grove.controllers.memory.preemptions import Preemptions
 from grove.controllers.memory.vanished import Vanished
+from grove.controllers.removal import Removal
 from grove.controllers.report import Reporter
 from grove.controllers.schedulers.scheduling import Scheduling
 from grove.meta import Key
@@ -31,8 +33,10 @@ class Dependencies:
     recorder: Recorder
     milestones: Milestones
     preemptions: Preemptions
+    disruptions: Disruptions
     vanished: Vanished
     devices: Devices
+    removal: Removal
     clock: Clock
     #: Gangs whose gates are being opened, and gangs that are being deleted: never both at the same time.
     opening: set[Key] = field(default_factory=set)

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from grove.api import kinds
+from grove.api import kinds, labels
 from grove.api.claim import ResourceClaim, ResourceClaimTemplate
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
@@ -16,6 +16,7 @@ from grove.api.pod import Pod
 from grove.controllers.schedulers.watches import Watches
 from grove.meta import Key, Manifest, Object, Resource
 from grove.plan.sharing import external_templates
+from grove.plan.startup import uses_account_of_set
 from grove.runtime.cache import Cache
 from grove.runtime.clock import Clock
 from grove.runtime.informer import Informer
@@ -25,12 +26,14 @@ PODS_BY_CLAIM: Final = "claim"
 
 
 def claims_used(pod: Pod) -> Iterable[str]:
-    """The index of pods by the claims and templates of claims that they name."""
+    """The index of pods by what they use of their set: claims, templates of claims, its service account."""
     for claim in pod.spec.resource_claims:
         if claim.resource_claim_name:
             yield _used(kinds.RESOURCE_CLAIMS, pod.namespace, claim.resource_claim_name)
         if claim.resource_claim_template_name:
             yield _used(kinds.RESOURCE_CLAIM_TEMPLATES, pod.namespace, claim.resource_claim_template_name)
+    if uses_account_of_set(pod):
+        yield _used(kinds.SERVICE_ACCOUNTS, pod.namespace, pod.labels.get(labels.PART_OF, ""))
 
 
 def _used(resource: Resource, namespace: str, name: str) -> str:
@@ -123,7 +126,7 @@ class Devices:
     # Claims ---------------------------------------------------------------------------------------
 
     def in_use(self, namespace: str) -> Callable[[Resource, str], bool]:
-        """Whether pods of a namespace name a claim, or a template of claims; those that stop count too."""
+        """Whether pods of a namespace use a claim, a template or an account; those that stop count too."""
         pods = self._cache.store(Pod)
         return lambda resource, name: pods.count(PODS_BY_CLAIM, _used(resource, namespace, name)) > 0
 

@@ -5,7 +5,7 @@ None is about a pod: on a pending pod the scheduler's own warning must stay the 
 
 from typing import Final
 
-from grove.api import kinds
+from grove.api import kinds, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
@@ -43,6 +43,16 @@ def field_contested(cliqueset: PodCliqueSet, which: str) -> Event:
     return Event(WARNING, "FieldContested", which, _about(kinds.CLIQUESETS, cliqueset))
 
 
+def update_started(cliqueset: PodCliqueSet, hash_: str) -> Event:
+    message = f"replicas are updated to template {names.template_revision(cliqueset.name, hash_)}"
+    return Event(NORMAL, "UpdateStarted", message, _about(kinds.CLIQUESETS, cliqueset))
+
+
+def update_finished(cliqueset: PodCliqueSet, hash_: str) -> Event:
+    message = f"all replicas follow template {names.template_revision(cliqueset.name, hash_)}"
+    return Event(NORMAL, "UpdateFinished", message, _about(kinds.CLIQUESETS, cliqueset))
+
+
 def pods_failed(clique: PodClique, why: str) -> Event:
     return Event(WARNING, "PodCreateFailed", why, _about(kinds.CLIQUES, clique))
 
@@ -61,6 +71,10 @@ def gang_unschedulable(gang: PodGang, reason: str, message: str) -> Event:
 
 def gang_lost(gang: PodGang, message: str) -> Event:
     return Event(WARNING, "Unhealthy", message, _about(kinds.GANGS, gang))
+
+
+def gang_disrupted(gang: PodGang, message: str) -> Event:
+    return Event(WARNING, "Disrupted", message, _about(kinds.GANGS, gang))
 
 
 def pods_stuck(gang: PodGang, message: str) -> Event:

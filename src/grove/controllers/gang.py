@@ -17,7 +17,7 @@ from grove.controllers.apply import NO_BARRIER, Applied, WriteBarrier, failures_
 from grove.controllers.dependencies import Dependencies
 from grove.controllers.gang_observe import GangObserver
 from grove.controllers.gang_report import GangReporter, GangReportResult
-from grove.controllers.pacing import STEPPED_BACK_SECONDS
+from grove.controllers.pacing import REMOVING_SECONDS, STEPPED_BACK_SECONDS
 from grove.controllers.standalone import StandalonePods
 from grove.errors import GroveError, Terminal, Waiting
 from grove.meta import Key
@@ -53,6 +53,8 @@ class GangReconciler:
         self.barrier: WriteBarrier = NO_BARRIER
 
     async def reconcile(self, key: Key) -> Outcome:
+        if key in self.deps.deleting:
+            return After(REMOVING_SECONDS, "its set removes it")
         state = await self.observe(key)
         if state is None:
             return DONE
@@ -77,6 +79,10 @@ class GangReconciler:
         """The gang with everything that decides about it; None where there is nothing to do."""
         gang, scheduling = self.deps.cache.store(PodGang).get(key), self.deps.scheduling
         if gang is None or (scheduling.only and not scheduling.acts_on(gang)):
+            self.forget(key, gang)
+            return None
+        if self.deps.removal.is_doomed(gang):
+            # It goes with its set: no gate is opened for it any more.
             self.forget(key, gang)
             return None
         if gang.terminating and (is_standalone(gang) or not scheduling.acts_on(gang)):

@@ -87,6 +87,7 @@ class GangObserver:
         """The gang is gone, or somebody else's business."""
         self.partial.pop(gang, None)
         self.deps.preemptions.forget(gang)
+        self.deps.disruptions.forget(gang)
 
     def _adoption(self, gang: PodGang, pods: Sequence[Pod]) -> Adoption:
         scheduling = self.deps.scheduling

@@ -15,6 +15,7 @@ from grove.controllers.apply import WriteBarrier
 from grove.controllers.dependencies import Dependencies
 from grove.errors import GroveError
 from grove.meta import Manifest
+from grove.plan.gang.disruption import disruption_sentence
 from grove.plan.gang.reading import Problems
 from grove.plan.gang.report import report_gang
 from grove.plan.gang.state import GangState
@@ -64,6 +65,8 @@ class GangReporter:
             self._tell_failure(state, problems.failure)
         if problems.unready:
             self.deps.recorder.send(events.pods_not_prepared(gang, "; ".join(problems.unready)))
+        if taken := self.deps.disruptions.take(gang.key):
+            self.deps.recorder.send(events.gang_disrupted(gang, disruption_sentence(taken)))
         if not reported.written:
             return GangReportResult(reported.outcome, gang)
         self._tell(gang, report.status, report.reading)

@@ -36,35 +36,41 @@ def cliques_of(cache: Cache, gang: PodGang) -> list[PodClique]:
 
 
 def of_one_set(cache: Cache, clique: PodClique, gang: PodGang) -> bool:
-    """Whether a clique and a gang belong to the same set; what lost its owner is given it back by the set."""
+    """Whether a clique and a gang belong to the same set.
+
+    What lost its owner is given it back by the set that its label names. What has neither is somebody else's,
+    who took a name of ours.
+    """
     if gang.owner is None:
         return True
-    return _owning_set(cache, clique) in (None, gang.owner.uid)
+    owned = _owned_by_set(cache, clique)
+    if owned.owner is None:
+        return owned.labels.get(labels.PART_OF) == gang.owner.name
+    return owned.owner.uid == gang.owner.uid
 
 
-def _owning_set(cache: Cache, clique: PodClique) -> str | None:
-    """The UID of the set that a clique belongs to, by itself or through its scaling group.
+def _owned_by_set(cache: Cache, clique: PodClique) -> PodClique | PodCliqueScalingGroup:
+    """The child of a set that a clique is, or that it belongs to: its scaling group.
 
-    None if nobody owns the clique or its group. A group that the cache does not have stands for itself: the
-    clique belongs to no set before the group is seen, which wakes its gang.
+    For a group that the cache does not have, the clique: it belongs to no set before the group is seen, which
+    wakes its gang.
     """
     owner = clique.owner
     if owner is None or owner.kind != kinds.SCALING_GROUPS.kind:
-        return owner.uid if owner is not None else None
+        return clique
     group = cache.store(PodCliqueScalingGroup).get(Key(clique.namespace, owner.name))
-    if group is None or group.uid != owner.uid:
-        return owner.uid
-    return group.owner.uid if group.owner is not None else None
+    return group if group is not None and group.uid == owner.uid else clique
 
 
 def pods_of(cache: Cache, gang: PodGang) -> list[Pod]:
     """The pods of a gang: those that its cliques own, and what a scheduler made to hold places for them.
 
-    The pods of a standalone gang are labelled by their creator; there the label alone decides.
+    The pods of a standalone gang are labelled by their creator. Those of a clique belong to a gang of a set,
+    which may have the same name.
     """
     labelled = cache.store(Pod).index(PODS_BY_GANG, str(gang.key))
     if is_standalone(gang):
-        return list(labelled)
+        return [pod for pod in labelled if pod.owner is None or pod.owner.kind != kinds.CLIQUES.kind]
     found: list[Pod] = []
     for clique in cliques_of(cache, gang):
         found += [_as_member(pod, clique) for pod in cache.store(Pod).index(PODS_BY_OWNER, clique.uid)]

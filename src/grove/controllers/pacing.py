@@ -57,6 +57,8 @@ DEBOUNCE_SECONDS: Final = _STATUS_LEAST
 
 #: How often a set looks whether the last unplaced pod of a gang that changes its backend is gone.
 MOVING_SECONDS: Final = 0.5
+#: When to look again at what its set was just removing.
+REMOVING_SECONDS: Final = 1.0
 #: How often a preempted gang looks whether the gang that it made room for is placed.
 STEPPED_BACK_SECONDS: Final = 2.0
 #: How often a clique looks whether its set may have more pods by now.

@@ -3,13 +3,15 @@
 from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
+from grove.api.pod import Pod
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.controllers.apply import NO_BARRIER, WriteBarrier
 from grove.controllers.dependencies import Dependencies
-from grove.controllers.members import CLIQUES_BY_OWNER
+from grove.controllers.members import CLIQUES_BY_OWNER, PODS_BY_OWNER
 from grove.meta import Key, Manifest
 from grove.plan.changes import Patch
 from grove.plan.scaling_group_status import desired_group_status
+from grove.plan.update.groups import plan_group_update
 from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, Outcome
 
@@ -30,17 +32,25 @@ class ScalingGroupReconciler:
             return await self.release(group)
         cliqueset = self.deps.cache.store(PodCliqueSet).get(Key(key.namespace, group.labels[labels.PART_OF]))
         now = self.deps.clock.now()
-        status = desired_group_status(group, self.cliques_of(group), cliqueset, now=now)
+        cliques = self.cliques_of(group)
+        update = plan_group_update(group, cliques, cliqueset, self._pods_of, now=now)
+        status = desired_group_status(group, cliques, cliqueset, update=update, now=now)
+        # The next replica gets its template once the status names it, so that one must not wait.
+        urgency = Urgency.IMMEDIATE if update.chosen else _urgency(group, status)
         reported = await self.deps.reporter.report(
-            kinds.SCALING_GROUPS, group, status, barrier=self.barrier, urgency=_urgency(group, status)
+            kinds.SCALING_GROUPS, group, status, barrier=self.barrier, urgency=urgency
         )
         return reported.outcome
+
+    def _pods_of(self, clique: PodClique) -> list[Pod]:
+        return list(self.deps.cache.store(Pod).index(PODS_BY_OWNER, clique.uid))
 
     def observe(self, key: Key) -> PodCliqueScalingGroup | None:
         """The group; None when it is gone or not ours."""
         group = self.deps.cache.store(PodCliqueScalingGroup).get(key)
         if group is None or labels.PART_OF not in group.labels:
             self.deps.reporter.forget(kinds.SCALING_GROUPS, key)
+            self.deps.liveness.forget(kinds.SCALING_GROUPS, key)
             return None
         return group
 

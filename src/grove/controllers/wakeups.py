@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from grove.api import conditions, kinds, labels
+from msgspec.structs import replace
+
+from grove.api import conditions, kinds, labels, names
 from grove.api.claim import ResourceClaim
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
@@ -31,6 +33,7 @@ from grove.meta import Key, Object, Resource, UntypedObject, find_condition
 from grove.plan.children import registry
 from grove.plan.children.registry import Kind
 from grove.plan.conditions import Reporting
+from grove.plan.startup import uses_account_of_set
 from grove.runtime.cache import Cache
 
 CLIQUESET = "cliqueset"
@@ -191,15 +194,31 @@ def cliques_of(cliqueset: PodCliqueSet, cache: Cache) -> Iterator[Key]:
         yield clique.key
 
 
+def cliques_with_a_turn(cliqueset: PodCliqueSet, cache: Cache) -> Iterator[Key]:
+    """The cliques of the replicas that an update is at work on."""
+    turns = _turns(cliqueset)
+    for clique in cache.store(PodClique).index("set", str(cliqueset.key)):
+        if names.set_replica(cliqueset.name, clique.name) in turns:
+            yield clique.key
+
+
+def groups_with_a_turn(cliqueset: PodCliqueSet, cache: Cache) -> Iterator[Key]:
+    """The scaling groups of the replicas that an update is at work on."""
+    turns = _turns(cliqueset)
+    for group in cache.store(PodCliqueScalingGroup).index("set", str(cliqueset.key)):
+        if names.set_replica(cliqueset.name, group.name) in turns:
+            yield group.key
+
+
 def sets_that_name_it(binding: ClusterTopologyBinding, cache: Cache) -> Iterator[Key]:
     for cliqueset in cache.store(PodCliqueSet):
         if topology_name(cliqueset) == binding.name:
             yield cliqueset.key
 
 
-def set_whose_devices_it_uses(pod: Pod, cache: Cache) -> Iterator[Key]:
-    """The set of a pod that names device claims: one that is wanted no more goes when no pod names it."""
-    return its_set(pod, cache) if pod.spec.resource_claims else iter(())
+def set_of_which_it_uses(pod: Pod, cache: Cache) -> Iterator[Key]:
+    """The set whose claims or account a pod uses: what is wanted no more goes when no pod uses it."""
+    return its_set(pod, cache) if pod.spec.resource_claims or uses_account_of_set(pod) else iter(())
 
 
 # What counts as a change --------------------------------------------------------------------------
@@ -229,10 +248,10 @@ def owner_changed(old: Object, new: Object) -> bool:
 
 
 def scheduler_choice_changed(old: PodCliqueSet, new: PodCliqueSet) -> bool:
-    """A set that may ask for another scheduler now."""
+    """A set that may ask for another scheduler now; that it is scaled is nothing that its gangs look at."""
     chosen = labels.SCHEDULER_BACKEND
     return (
-        old.metadata.generation != new.metadata.generation
+        replace(old.spec, replicas=new.spec.replicas) != new.spec
         or old.annotations.get(chosen) != new.annotations.get(chosen)
         or old.uid != new.uid
     )
@@ -258,6 +277,32 @@ def child_changed(old: Object, new: Object) -> bool:
 
 def only_comes_or_goes(old: Object, new: Object) -> bool:
     return False
+
+
+def turns_changed(old: PodCliqueSet, new: PodCliqueSet) -> bool:
+    """A set whose update is at work on other replicas than before."""
+    return _turns(old) != _turns(new)
+
+
+def _turns(cliqueset: PodCliqueSet) -> set[int]:
+    progress = cliqueset.status.update_progress
+    if progress is None or progress.update_ended_at is not None:
+        return set()
+    return {each.replica_index for each in progress.currently_updating}
+
+
+def strategy_changed(old: PodCliqueSet, new: PodCliqueSet) -> bool:
+    """A set whose update may be at work on everything now, or on nothing."""
+    return (old.on_delete, old.update_paused) != (new.on_delete, new.update_paused)
+
+
+def group_turn_changed(old: PodCliqueScalingGroup, new: PodCliqueScalingGroup) -> bool:
+    """A scaling group whose update is at work on another replica, or that serves otherwise."""
+    before, after = old.status, new.status
+    return (before.update_progress, before.available_replicas) != (
+        after.update_progress,
+        after.available_replicas,
+    )
 
 
 def errors_changed(old: PodCliqueSet, new: PodCliqueSet) -> bool:
@@ -361,11 +406,16 @@ TABLE: tuple[Wakeup, ...] = (
     Wakeup(kinds.SCALING_GROUPS, PodCliqueScalingGroup, desired_state_changed, SCALING_GROUP, itself),
     Wakeup(kinds.CLIQUES, PodClique, child_changed, SCALING_GROUP, its_group, debounced),
     Wakeup(kinds.CLIQUESETS, PodCliqueSet, errors_changed, SCALING_GROUP, groups_of, debounced),
+    Wakeup(kinds.CLIQUESETS, PodCliqueSet, turns_changed, CLIQUE, cliques_with_a_turn),
+    Wakeup(kinds.CLIQUESETS, PodCliqueSet, turns_changed, SCALING_GROUP, groups_with_a_turn),
+    Wakeup(kinds.CLIQUESETS, PodCliqueSet, strategy_changed, CLIQUE, cliques_of),
+    Wakeup(kinds.CLIQUESETS, PodCliqueSet, strategy_changed, SCALING_GROUP, groups_of),
+    Wakeup(kinds.SCALING_GROUPS, PodCliqueScalingGroup, group_turn_changed, CLIQUE, cliques_of_group),
     # A clique belongs to a set through its group: who sees the clique first waits for the group.
     Wakeup(kinds.SCALING_GROUPS, PodCliqueScalingGroup, owner_changed, CLIQUE, cliques_of_group),
     Wakeup(kinds.SCALING_GROUPS, PodCliqueScalingGroup, owner_changed, GANG, gangs_of_group),
     Wakeup(kinds.TOPOLOGY_BINDINGS, ClusterTopologyBinding, desired_state_changed, TOPOLOGY, itself),
-    Wakeup(kinds.PODS, Pod, only_comes_or_goes, CLIQUESET, set_whose_devices_it_uses, debounced_by_children),
+    Wakeup(kinds.PODS, Pod, only_comes_or_goes, CLIQUESET, set_of_which_it_uses, debounced_by_children),
 )
 
 

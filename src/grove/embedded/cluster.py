@@ -20,6 +20,7 @@ from grove.embedded.access.authentication import Authenticator, service_account_
 from grove.embedded.access.kubeconfig import kubeconfig, write_kubeconfig
 from grove.embedded.access.rbac import Authorizer
 from grove.embedded.access.tls import Certificates, make_certificates
+from grove.embedded.actors.disruption import DisruptionController
 from grove.embedded.actors.garbage import GarbageCollector
 from grove.embedded.actors.kubelet import Kubelet, KubeletOptions
 from grove.embedded.actors.mirror import Mirrors
@@ -28,7 +29,8 @@ from grove.embedded.actors.nodes import NodeKeeper, NodeOptions
 from grove.embedded.actors.podgroup_protection import PodGroupProtection
 from grove.embedded.actors.schedulers.simulator import Actor, Surroundings
 from grove.embedded.actors.schedulers.simulators import SIMULATORS
-from grove.embedded.actors.waiting import account_of, in_process
+from grove.embedded.actors.token_secrets import TokenSecrets
+from grove.embedded.actors.waiting import account_in_use, in_process
 from grove.embedded.clock import Clock, SystemClock, rfc3339
 from grove.embedded.errors import Manifest, gone
 from grove.embedded.faults import Faults
@@ -81,6 +83,8 @@ class ClusterOptions:
     kubelet: KubeletOptions = field(default_factory=KubeletOptions)
     features: frozenset[str] | None = None
     """The feature gates of the native gang API that are on; None for all, an empty set for none."""
+    collected_per_second: float = 0.0
+    """How many objects the garbage collector gets through in a second; 0 for as many as it can."""
     managed_fields: Mode = "full"
     faults: Faults | None = None
     ring: int = RING
@@ -291,13 +295,18 @@ class EmbeddedCluster:
         minor = self.options.kubernetes
         actors: dict[str, Actor] = {
             "garbage-collector": GarbageCollector(
-                self._own("garbage-collector"), self.clock, mirrors=mirrors
+                self._own("garbage-collector"),
+                self.clock,
+                mirrors=mirrors,
+                per_second=self.options.collected_per_second,
             ),
             "namespaces": NamespaceDeleter(self._own("namespaces"), self.clock, mirrors=mirrors),
             "nodes": NodeKeeper(
                 self._own("nodes"), self.clock, mirrors=mirrors, options=self._node_options()
             ),
             "kubelet": self._kubelet(mirrors),
+            "disruption": DisruptionController(self._own("disruption"), self.clock, mirrors=mirrors),
+            "token secrets": TokenSecrets(self._own("token-secrets"), mirrors=mirrors),
         }
         if minor != "1.35":
             protection = PodGroupProtection(self._own("podgroups"), self.clock, minor=minor, mirrors=mirrors)
@@ -324,7 +333,8 @@ class EmbeddedCluster:
     async def _account(self, pod: Manifest) -> AsyncIterator[ActorClient]:
         """A client of a program in a pod: it may do what the pod's service account may."""
         namespace = pod["metadata"]["namespace"]
-        yield self.client(service_account_user(namespace, account_of(pod)), agent="grove-wait-for")
+        account = await account_in_use(pod, self.client())
+        yield self.client(service_account_user(namespace, account), agent="grove-wait-for")
 
     def _node_options(self) -> NodeOptions:
         return NodeOptions(version=version_info(self.options.kubernetes)["gitVersion"])

@@ -258,6 +258,13 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "No packet is ever sent to a pod.",
     ),
     Deviation(
+        "budget-scale",
+        ACTORS,
+        "A PodDisruptionBudget with `maxUnavailable` or a percentage counts the pods that exist, and not the "
+        "`replicas` of their owners.",
+        "Nobody here makes the pods of Deployments; a number as `minAvailable` is counted as in Kubernetes.",
+    ),
+    Deviation(
         "deleted-nodes",
         ACTORS,
         "Pods of a deleted Node go at once and not after 40 seconds.",

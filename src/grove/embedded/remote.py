@@ -8,7 +8,6 @@ proxies, no retries. What the server refuses raises `ApiError`; what does not re
 from __future__ import annotations
 
 import base64
-import builtins
 import ssl
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -17,13 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
-import msgspec
 import yaml
 
-from grove.embedded.errors import ApiError, Manifest
-
-decode = msgspec.json.Decoder().decode
-encode = msgspec.json.Encoder().encode
+from grove.embedded.client import JSON, RequestingClient, decode, event_of, refusal_of
+from grove.embedded.errors import Manifest
 
 REQUEST_SECONDS = 30.0
 CONNECT_SECONDS = 10.0
@@ -41,7 +37,7 @@ class Address:
     """For somebody else: trusts the same server, and shows it no certificate."""
 
 
-class RemoteClient:
+class RemoteClient(RequestingClient):
     """The verbs of an actor, as requests; made and closed inside one event loop."""
 
     def __init__(self, address: Address, *, agent: str = "embedded") -> None:
@@ -71,31 +67,6 @@ class RemoteClient:
         finally:
             await client.close()
 
-    async def get(self, path: str, **query: str) -> Manifest:
-        return await self._send("GET", path, query)
-
-    async def list(self, path: str, **query: str) -> Manifest:
-        return await self._send("GET", path, query)
-
-    async def create(self, path: str, obj: Manifest, **query: str) -> Manifest:
-        return await self._send("POST", path, query, encode(obj))
-
-    async def update(self, path: str, obj: Manifest, **query: str) -> Manifest:
-        return await self._send("PUT", path, query, encode(obj))
-
-    async def patch(
-        self,
-        path: str,
-        patch: Manifest | builtins.list[Manifest],
-        *,
-        content_type: str = "application/merge-patch+json",
-        **query: str,
-    ) -> Manifest:
-        return await self._send("PATCH", path, query, encode(patch), content_type=content_type)
-
-    async def delete(self, path: str, body: Manifest | None = None, **query: str) -> Manifest:
-        return await self._send("DELETE", path, query, encode(body) if body else None)
-
     async def watch(self, path: str, **query: str) -> AsyncGenerator[Manifest, None]:
         limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
         try:
@@ -103,14 +74,14 @@ class RemoteClient:
                 self._server + path, params={**query, "watch": "true"}, timeout=limit
             ) as answer:
                 if answer.status != 200:
-                    raise _refused(answer.status, await answer.read())
+                    raise refusal_of(answer.status, await answer.read())
                 rest = b""
                 # By hand: a line of the stream may be longer than what aiohttp reads as one.
                 async for chunk in answer.content.iter_any():
                     *lines, rest = (rest + chunk).split(b"\n")
                     for line in lines:
                         if line:
-                            yield _event(line)
+                            yield event_of(line)
         except aiohttp.ClientError as error:
             raise _unreachable("watch", path, error) from error
 
@@ -121,7 +92,7 @@ class RemoteClient:
         query: dict[str, str],
         body: bytes | None = None,
         *,
-        content_type: str = "application/json",
+        content_type: str = JSON,
     ) -> Manifest:
         headers = {"Content-Type": content_type} if body is not None else {}
         limit = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
@@ -133,7 +104,7 @@ class RemoteClient:
         except aiohttp.ClientError as error:
             raise _unreachable(method, path, error) from error
         if answer.status >= 400:
-            raise _refused(answer.status, content)
+            raise refusal_of(answer.status, content)
         kind = answer.headers.get("Content-Type", "")
         found: Manifest = decode(content) if "json" in kind else {"text": content.decode()}
         return found
@@ -181,29 +152,6 @@ def _show(tls: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
         secret.touch(mode=0o600)
         secret.write_bytes(key)
         tls.load_cert_chain(chain, secret)
-
-
-def _event(line: bytes) -> Manifest:
-    event: Manifest = decode(line)
-    if event["type"] == "ERROR":
-        raise _error(event["object"], 500)
-    return event
-
-
-def _refused(status: int, content: bytes) -> ApiError:
-    try:
-        body = decode(content)
-    except msgspec.DecodeError:
-        body = None
-    if not isinstance(body, dict):
-        body = {"message": content.decode(errors="replace").strip()}
-    return _error(body, status)
-
-
-def _error(status: Manifest, code: int) -> ApiError:
-    return ApiError(
-        status.get("code") or code, status.get("reason", ""), status.get("message", ""), status.get("details")
-    )
 
 
 def _unreachable(method: str, path: str, error: aiohttp.ClientError) -> ConnectionError:

@@ -6,7 +6,7 @@ Remembers; never judges. The log is bounded so that a long run does not grow wit
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 WRITES = frozenset({"create", "update", "patch", "apply", "delete", "deletecollection"})
@@ -40,9 +40,13 @@ class RequestLog:
     def __init__(self, kept: int = KEPT) -> None:
         self._entries: deque[Logged] = deque(maxlen=kept)
         self._counts: Counter[tuple[str, str, str, bool, bool]] = Counter()
+        #: Called with every request once it is answered.
+        self.listeners: list[Callable[[Logged], None]] = []
 
     def add(self, entry: Logged) -> None:
         self._entries.append(entry)
+        for listener in self.listeners:
+            listener(entry)
         self._counts[entry.verb, entry.resource, entry.user, entry.status < 400, entry.is_write] += 1
 
     def __iter__(self) -> Iterator[Logged]:

@@ -1,15 +1,20 @@
 """The status of a clique: how many pods exist, are placed and are ready, and whether that is enough. Pure."""
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 from grove.api import conditions, labels
 from grove.api.clique import PodClique
+from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.meta import Condition, Manifest, find_condition
 from grove.plan.conditions import merged
 from grove.plan.last_errors import CodedError, last_errors
 from grove.plan.standing import Standing, availability, standing_conditions
+from grove.plan.update.pods import NO_UPDATE, CliqueUpdate, outdated_pods
+from grove.plan.update.revisions import follows, pod_template_of
 from grove.words import counted
 
 
@@ -19,39 +24,60 @@ def desired_clique_status(
     errors: Sequence[CodedError] = (),
     *,
     reached: int = 0,
+    revision: str = "",
+    update: CliqueUpdate = NO_UPDATE,
     now: datetime,
 ) -> Manifest:
     """The whole status of a clique, computed from its pods and from what could not be written of them.
 
     `reached` is the most pods that were seen working at the same time; a status that said so may be yet to be
-    written.
+    written. `revision` is that of the present start of the gang, if it is known.
 
     Pods that are terminating count nowhere. One that failed is about to be replaced and counts only as what
     it is: a sign that something is broken.
     """
     live = [pod for pod in pods if pod.keeps_place]
     scheduled = sum(pod.bound for pod in live)
-    template = clique.labels.get(labels.POD_TEMPLATE_HASH, "")
-    generation = clique.metadata.generation
     ready = sum(pod.ready for pod in live)
-    whole = _reached(clique, max(reached, working_pods(pods)))
-    updates = [_scheduled(clique, scheduled), _breached(clique, pods), *([whole] if whole else [])]
+    whole = _reached(clique, max(reached, working_pods(pods)), revision)
+    breached = _updating() if update.is_open else _breached(clique, pods)
+    updates = [_scheduled(clique, scheduled), breached, *([whole] if whole else [])]
     updates += [*standing_conditions(_standing(clique, live, ready, errors)), _available(clique, ready)]
-    updated = sum(pod.labels.get(labels.POD_TEMPLATE_HASH) == template for pod in live)
     selector = {**labels.owned_by(clique.labels.get(labels.PART_OF, "")), labels.POD_CLIQUE: clique.name}
     return {
-        "observedGeneration": generation,
+        "observedGeneration": clique.metadata.generation,
         "replicas": len(live),
         "readyReplicas": ready,
         "scheduledReplicas": scheduled,
         "scheduleGatedReplicas": sum(bool(pod.spec.scheduling_gates) for pod in live),
-        "updatedReplicas": updated,
+        **_templates(clique, live, update),
         # An autoscaler's target is the whole group, not a clique in it.
         "hpaPodSelector": None if labels.SCALING_GROUP in clique.labels else labels.selector(selector),
-        "currentPodTemplateHash": template if updated == len(live) and live else None,
         "lastErrors": last_errors(clique.status.last_errors, errors, now=now),
         "conditions": merged(clique, updates, now=now, drop=_silent(errors=bool(errors), reached=whole)),
     }
+
+
+def _templates(clique: PodClique, live: Sequence[Pod], update: CliqueUpdate) -> Manifest:
+    """Which templates the pods are of. The hashes stay with what is everywhere until the next one is."""
+    template, status = pod_template_of(clique), clique.status
+    complete = bool(live) and not update.is_open and not outdated_pods(clique, live)
+    everywhere = follows(clique) if complete else status.current_pod_clique_set_generation_hash
+    return {
+        "updatedReplicas": sum(pod_template_of(pod) == template for pod in live),
+        "currentPodTemplateHash": template if complete else status.current_pod_template_hash,
+        "currentPodCliqueSetGenerationHash": everywhere,
+        "updateProgress": update.progress,
+    }
+
+
+def _updating() -> Condition:
+    return Condition(
+        type=conditions.MIN_AVAILABLE_BREACHED,
+        status="Unknown",
+        reason=conditions.UPDATE_IN_PROGRESS,
+        message="pods are being replaced",
+    )
 
 
 def _silent(*, errors: bool, reached: Condition | None) -> list[str]:
@@ -121,25 +147,50 @@ def working_pods(pods: Sequence[Pod]) -> int:
     return _working(pods)[1]
 
 
-def _reached(clique: PodClique, reached: int) -> Condition | None:
-    """That the clique has had its minimum at some time, so that to fall below it is a loss.
+def replaces_another(clique: PodClique, gang: PodGang) -> bool:
+    """Whether the clique was created after all pods of its gang existed: an earlier one had its name then."""
+    complete = find_condition(gang.status.conditions, conditions.INITIALIZED)
+    created = clique.metadata.creation_timestamp
+    if complete is None or not complete.is_true or not complete.last_transition_time or not created:
+        return False
+    return datetime.fromisoformat(created) > datetime.fromisoformat(complete.last_transition_time)
 
-    It is forgotten where the clique needs no pods, and where its minimum was raised since.
+
+def known_as_whole(clique: PodClique, revision: str) -> bool:
+    """Whether the clique says that it had its present minimum in the present start of its gang."""
+    known = find_condition(clique.status.conditions, conditions.MIN_AVAILABLE_REACHED)
+    if known is None or not known.is_true:
+        return False
+    number, _, words = known.message.partition(" ")
+    if not number.isascii() or not number.isdigit() or int(number) < clique.spec.needed:
+        return False
+    start = _START.search(words)
+    return start is None or revision in ("", start[1])
+
+
+#: The revision in the message of `MinAvailableReached`.
+_START: Final = re.compile(r" of revision ([a-z0-9]+) ")
+
+
+def _reached(clique: PodClique, reached: int, revision: str) -> Condition | None:
+    """That the clique has had its minimum since its gang was started, so that to fall below it is a loss.
+
+    It is forgotten where the clique needs no pods, where its minimum was raised since, and with the next
+    start of its gang: one that was recycled must be whole again before it is recycled once more.
     """
     minimum = clique.spec.needed
     if not minimum:
         return None
-    known = find_condition(clique.status.conditions, conditions.MIN_AVAILABLE_REACHED)
-    number = known.message.partition(" ")[0] if known is not None else ""
-    if number.isascii() and number.isdigit() and int(number) >= minimum:
-        return known
+    if known_as_whole(clique, revision):
+        return find_condition(clique.status.conditions, conditions.MIN_AVAILABLE_REACHED)
     if reached < minimum:
         return None
+    of = f" of revision {revision}" if revision else ""
     return Condition(
         type=conditions.MIN_AVAILABLE_REACHED,
         status="True",
         reason=conditions.SUFFICIENT_READY_PODS,
-        message=f"{counted(minimum, 'pod was', 'pods were')} placed and working",
+        message=f"{counted(minimum, f'pod{of} was', f'pods{of} were')} placed and working",
     )
 
 

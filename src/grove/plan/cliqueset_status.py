@@ -1,6 +1,6 @@
 """The status of a set: whether it is accepted, how many replicas are available, why others are not. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -18,8 +18,8 @@ from grove.errors import (
     Unsupported,
 )
 from grove.meta import Condition, Manifest, find_condition, is_true
+from grove.plan.availability import ReplicaCliques, are_available, is_updated
 from grove.plan.conditions import merged
-from grove.plan.hashing import generation_hash
 from grove.plan.last_errors import CodedError, last_errors
 from grove.plan.layout import Layout, PlannedGang
 from grove.plan.slices import LOOKUP, Pace, Work
@@ -55,6 +55,11 @@ class SetFacts:
     topology: Condition | None = None
     #: What was edited and waits until gangs are placed again.
     pending: Condition | None = None
+    #: How far an update is, the hash that it leads to, and the replicas that are not updated yet.
+    update: Condition | None = None
+    progress: Manifest | None = None
+    generation_hash: str | None = None
+    behind: Collection[int] = ()
     #: What of the set is recycled unless it recovers.
     termination: Condition | None = None
     #: What could not be written of the set's own children, in the API server's words.
@@ -82,19 +87,19 @@ def cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime)
     """
     counts = yield from _counted(cliqueset, facts)
     degraded = _degraded(facts)
-    why = _first_reason(counts, facts, degraded)
+    why = _first_reason(counts, facts, degraded) or _nothing_wanted(cliqueset, counts, facts)
     available = _availability(cliqueset, counts, why)
     standing = {each.type: each for each in standing_conditions(_standing(counts, facts, degraded, why))}
     occasional = {
         conditions.TOPOLOGY_LEVELS_UNAVAILABLE: facts.topology,
         conditions.EDIT_PENDING: facts.pending,
+        conditions.UPDATE_IN_PROGRESS: facts.update,
         conditions.GANG_TERMINATION_PENDING: facts.termination,
         conditions.DEGRADED: degraded,
         conditions.STALLED: standing.pop(conditions.STALLED, None),
     }
     updates = [_accepted(facts), available, *standing.values()]
     updates += [condition for condition in occasional.values() if condition is not None]
-    template = cliqueset.template
     drop = [name for name, condition in occasional.items() if condition is None]
     return {
         "observedGeneration": cliqueset.metadata.generation,
@@ -103,9 +108,8 @@ def cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime)
         "availableReplicas": len(counts.available),
         "updatedReplicas": counts.updated,
         "hpaPodSelector": labels.selector(labels.owned_by(cliqueset.name)),
-        "currentGenerationHash": generation_hash(
-            template.cliques, priority_class=template.priority_class_name
-        ),
+        "currentGenerationHash": facts.generation_hash,
+        "updateProgress": facts.progress,
         "lastErrors": last_errors(cliqueset.status.last_errors, _errors(facts), now=now),
         "conditions": merged(cliqueset, updates, now=now, drop=drop),
     }
@@ -126,61 +130,16 @@ def _counted(cliqueset: PodCliqueSet, facts: SetFacts) -> Work[_Counts]:
         if pace.spent(_REPLICA):
             yield
         planned = list(layout.gangs(index))
-        replica = _Replica.of(planned, facts)
+        replica = ReplicaCliques.of(planned, facts.cliques)
         left -= replica.there + sum(gang.name in facts.gangs for gang in planned)
         scheduled += _placed(facts.gangs.get(planned[0].name))
         if replica.available(layout, index):
             available.append(index)
-            updated += replica.updated
+            updated += index not in facts.behind and _updated(replica)
             unready = unready or _first_waiting(planned, facts)
         else:
             unavailable = unavailable or planned[0].name
     return _Counts(available, scheduled, updated, unavailable or unready)
-
-
-@dataclass(frozen=True, slots=True)
-class _Replica:
-    """The cliques of one replica: standalone ones, and those of each replica of a scaling group."""
-
-    standalone: Sequence[PodClique | None]
-    #: By the name of the group, one entry for each of its replicas.
-    groups: Mapping[str, Sequence[Sequence[PodClique | None]]]
-
-    @classmethod
-    def of(cls, planned: Sequence[PlannedGang], facts: SetFacts) -> "_Replica":
-        standalone: list[PodClique | None] = []
-        groups: dict[str, dict[int, list[PodClique | None]]] = {}
-        for each in (clique for gang in planned for clique in gang.cliques if clique.exists):
-            found = facts.cliques.get(each.name)
-            if each.group is None:
-                standalone.append(found)
-            else:
-                groups.setdefault(each.group.group, {}).setdefault(each.group.number, []).append(found)
-        return cls(standalone, {name: list(replicas.values()) for name, replicas in groups.items()})
-
-    @property
-    def there(self) -> int:
-        return sum(clique is not None for clique in self._all())
-
-    @property
-    def updated(self) -> bool:
-        return _updated(list(self._all()))
-
-    def available(self, layout: Layout, index: int) -> bool:
-        """Whether enough pods of every clique are ready, and enough replicas of every scaling group."""
-        if not _available(self.standalone):
-            return False
-        for name, config in layout.groups(index):
-            needed = min(config.minimum, layout.replicas_of(name, config))
-            if sum(map(_available, self.groups.get(name, ()))) < needed:
-                return False
-        return True
-
-    def _all(self) -> Iterator[PodClique | None]:
-        yield from self.standalone
-        for replicas in self.groups.values():
-            for replica in replicas:
-                yield from replica
 
 
 def _degraded(facts: SetFacts) -> Condition | None:
@@ -231,6 +190,16 @@ def _first_reason(counts: _Counts, facts: SetFacts, degraded: Condition | None) 
     return _why_not(counts.waiting, facts) if counts.waiting else ""
 
 
+def _nothing_wanted(cliqueset: PodCliqueSet, counts: _Counts, facts: SetFacts) -> str:
+    """Why a set that lacks nothing has no pods; empty if it wants some."""
+    if not cliqueset.spec.replicas:
+        return "the set is scaled to zero"
+    everything = len(counts.available) == cliqueset.spec.replicas
+    if not everything or any(clique.spec.replicas for clique in facts.cliques.values()):
+        return ""
+    return "every role is scaled to zero, so that there are no pods"
+
+
 def _availability(cliqueset: PodCliqueSet, counts: _Counts, why: str) -> Condition:
     """How many replicas work and, in a word that `kubectl get` shows, what stands in the way of the set."""
     wanted = cliqueset.spec.replicas
@@ -270,7 +239,7 @@ def _first_waiting(planned: Sequence[PlannedGang], facts: SetFacts) -> str:
     Asked of the cliques, as availability is, so that both change with the same write.
     """
     for gang in planned:
-        if gang.base and not _available([facts.cliques.get(clique.name) for clique in gang.cliques]):
+        if gang.base and not are_available([facts.cliques.get(clique.name) for clique in gang.cliques]):
             return gang.name
     return ""
 
@@ -291,21 +260,14 @@ def _placed(gang: PodGang | None) -> bool:
     return gang is not None and is_true(gang.status.conditions, conditions.SCHEDULED)
 
 
-def _available(cliques: Sequence[PodClique | None]) -> bool:
-    for clique in cliques:
-        if clique is None or clique.terminating or clique.status.ready_replicas < clique.spec.needed:
-            return False
-    return True
-
-
-def _updated(cliques: Sequence[PodClique | None]) -> bool:
-    return all(
-        clique is not None and clique.status.updated_replicas >= clique.spec.needed for clique in cliques
-    )
+def _updated(replica: ReplicaCliques) -> bool:
+    return all(clique is not None and is_updated(clique) for clique in replica.all())
 
 
 def outdated(cliqueset: PodCliqueSet, cliques: Iterable[PodClique]) -> list[FieldError]:
-    """What to tell while pods run an older template than the set has: this release does not replace them."""
+    """What to tell while pods run an older template than the set has and only their deletion updates them."""
+    if not cliqueset.on_delete:
+        return []
     old = sum(max(0, clique.status.replicas - clique.status.updated_replicas) for clique in cliques)
     if not old:
         return []

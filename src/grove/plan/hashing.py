@@ -60,13 +60,13 @@ _NAMED: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels
 
 def template_hash(template: PodCliqueTemplate, *, priority_class: str = "") -> str:
     """The hash of one clique's pod template, written as the label `grove.io/pod-template-hash`."""
-    return _encode(_canonical(_identity(template, priority_class)))
+    return _encode(canonical(_identity(template, priority_class)))
 
 
 def generation_hash(templates: Iterable[PodCliqueTemplate], *, priority_class: str = "") -> str:
     """The hash of all of a set's pod templates; their order in the set does not count."""
     by_name = sorted(templates, key=lambda template: template.name)
-    return _encode([[template.name, _canonical(_identity(template, priority_class))] for template in by_name])
+    return _encode([[template.name, canonical(_identity(template, priority_class))] for template in by_name])
 
 
 def _identity(template: PodCliqueTemplate, priority_class: str) -> Manifest:
@@ -86,13 +86,13 @@ def _encode(identity: object) -> str:
     return "".join(letters)
 
 
-def _canonical(value: Any, path: Path = ()) -> Any:
-    """The value without what means the same as its absence."""
+def canonical(value: Any, path: Path = ()) -> Any:
+    """The value at a path of a pod template, without what means the same as its absence."""
     if isinstance(value, dict):
-        items = ((key, _canonical(item, (*path, key)), (*path, key)) for key, item in value.items())
+        items = ((key, canonical(item, (*path, key)), (*path, key)) for key, item in value.items())
         return {key: item for key, item, at in items if not _says_nothing(item, at)}
     if isinstance(value, (list, tuple)):
-        return [_canonical(item, (*path, _EACH)) for item in value]
+        return [canonical(item, (*path, _EACH)) for item in value]
     return value
 
 

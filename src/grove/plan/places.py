@@ -30,12 +30,15 @@ def leaving(
 ) -> dict[int, Pod]:
     """By index, the pods of the clique that are terminating and still have their hostnames.
 
-    All pods of an earlier clique are on their way out, whether somebody has deleted them yet or not.
+    All pods of an earlier clique are on their way out, whether somebody has deleted them yet or not. One that
+    nobody has deleted yet may be placed in this moment, also if the cache shows it on no node; once it is
+    terminating it stays where it is.
     """
     found: dict[int, Pod] = {}
     for pod in (*(pod for pod in pods if pod.terminating), *predecessors):
         index = names.hostname_index(clique.name, pod.spec.hostname)
-        if index is not None and pod.may_run and not is_stuck(pod, now):
+        holds = pod.active or pod.may_run
+        if index is not None and holds and not is_stuck(pod, now):
             found[index] = pod
     return found
 

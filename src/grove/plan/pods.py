@@ -138,7 +138,7 @@ def mislabelled(clique: PodClique, pods: Iterable[Pod]) -> Iterator[tuple[Pod, d
 
 
 #: Annotations of cliques that mean nothing on pods.
-_OF_CLIQUES: Final = (labels.TEMPLATE_REPLICAS, labels.DECIDED_MINIMUM)
+_OF_CLIQUES: Final = (labels.TEMPLATE_REPLICAS, labels.DECIDED_MINIMUM, labels.TEMPLATE_REVISION)
 _IDENTITY: Final = (
     labels.MANAGED_BY,
     labels.PART_OF,

@@ -10,10 +10,13 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Condition, Manifest, find_condition, is_true
+from grove.plan.availability import is_updated
 from grove.plan.conditions import merged
 from grove.plan.last_errors import MOST_ERRORS, CodedError, last_errors
 from grove.plan.standing import Standing, availability, standing_conditions
 from grove.plan.termination import breached_since, termination_delay
+from grove.plan.update.groups import NO_UPDATE, GroupUpdate
+from grove.plan.update.revisions import follows
 from grove.words import counted
 
 #: How codes of a set's errors end that are about a clique; `ERR_NAME_TAKEN` may be about one.
@@ -48,12 +51,13 @@ def desired_group_status(
     cliques: Mapping[str, PodClique],
     cliqueset: PodCliqueSet | None = None,
     *,
+    update: GroupUpdate = NO_UPDATE,
     now: datetime,
 ) -> Manifest:
     """The whole status of a group, computed from its cliques by name, and from what its set cannot write."""
     counts = count_replicas(group, cliques)
     errors = group_errors(group, cliques, cliqueset)
-    breached = _breached(group, counts)
+    breached = _updating() if update.is_open else _breached(group, counts)
     terminated = _terminated(group, breached, cliqueset, now) if _lost_minimum(group, cliques) else []
     updates = [breached, *terminated, *standing_conditions(_standing(group, counts, errors))]
     occasional = {conditions.STALLED: errors, conditions.GANG_TERMINATION_IN_PROGRESS: terminated}
@@ -67,6 +71,10 @@ def desired_group_status(
         "scheduledReplicas": counts.scheduled,
         "availableReplicas": counts.available,
         "updatedReplicas": counts.updated,
+        "updateProgress": update.progress,
+        "currentPodCliqueSetGenerationHash": follows(group)
+        if update.complete
+        else group.status.current_pod_clique_set_generation_hash,
         "selector": labels.selector(selector),
         "lastErrors": last_errors(group.status.last_errors, errors, now=now),
         "conditions": merged(
@@ -76,6 +84,15 @@ def desired_group_status(
             drop=[name for name, told in occasional.items() if not told],
         ),
     }
+
+
+def _updating() -> Condition:
+    return Condition(
+        type=conditions.MIN_AVAILABLE_BREACHED,
+        status="Unknown",
+        reason=conditions.UPDATE_IN_PROGRESS,
+        message="replicas are being replaced",
+    )
 
 
 def group_errors(
@@ -123,7 +140,7 @@ def _replica(members: Sequence[PodClique | None]) -> _Replica:
     breached = any(is_true(each.status.conditions, conditions.MIN_AVAILABLE_BREACHED) for each in there)
     scheduled = all(each.status.scheduled_replicas >= each.spec.needed for each in there)
     available = scheduled and all(each.status.ready_replicas >= each.spec.needed for each in there)
-    updated = available and all(each.status.updated_replicas >= each.spec.needed for each in there)
+    updated = available and all(is_updated(each) for each in there)
     return _Replica(not breached, scheduled, available, updated)
 
 

@@ -86,7 +86,7 @@ def claims_of_pod(
     group = member.config.name if member is not None else ""
     found = []
     for owner, number, shared in levels:
-        mine = [each for each in shared if reaches(each, role.name, group)]
+        mine = [each for each in shared if each.reaches(role.name, group)]
         found += [names.shared_claim(owner, each.name) for each in mine if each.scope == ALL_REPLICAS]
         found += [
             names.replica_claim(owner, number, each.name) for each in mine if each.scope != ALL_REPLICAS
@@ -113,16 +113,6 @@ def claims_of(cliqueset: PodCliqueSet, clique: PodClique, indexes: Iterable[int]
     return {
         index: claims_of_pod(cliqueset.template, cliqueset.name, replica, planned, index) for index in indexes
     }
-
-
-def reaches(sharing: ResourceSharing, role: str, group: str = "") -> bool:
-    """Whether pods of a role, which may belong to a scaling group, use what is shared."""
-    chosen = sharing.filter
-    return (
-        chosen is None
-        or role in chosen.child_clique_names
-        or bool(group and group in chosen.child_scaling_group_names)
-    )
 
 
 # Templates ----------------------------------------------------------------------------------------

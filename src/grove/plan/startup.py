@@ -12,6 +12,7 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import EXPLICIT, IN_ORDER, PodCliqueSetTemplate, PodCliqueTemplate
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
+from grove.api.revision import is_adopted
 from grove.meta import Manifest
 from grove.plan.layout import Layout, PlannedClique
 
@@ -197,6 +198,14 @@ def _token() -> Manifest:
 
 def _fact(path: str, field: str) -> Manifest:
     return {"path": path, "fieldRef": {"fieldPath": field}}
+
+
+def uses_account_of_set(pod: Pod) -> bool:
+    """Whether a pod waits, or once waited, as the service account that the Go operator made for its set.
+
+    Its init container runs again when the pod's sandbox is lost, however long ago it ended.
+    """
+    return is_adopted(pod) and any(each.name == CONTAINER for each in pod.spec.init_containers)
 
 
 # Permission and image -----------------------------------------------------------------------------

@@ -96,10 +96,14 @@ class Barrier:
             resource for resource in waits.writes if self._seen(resource, waits.writes[resource])
         ]:
             del waits.writes[resource]
-        for target in [target for target, uid in waits.deletions.items() if self._gone(*target, uid)]:
-            del waits.deletions[target]
-        if waits.writes or waits.deletions:
+        if waits.writes:
             return True
+        while waits.deletions:
+            target, uid = next(iter(waits.deletions.items()))
+            if not self._gone(*target, uid):
+                # Asked whenever one of thousands goes: the first that is still there stands for the others.
+                return True
+            del waits.deletions[target]
         self._drop(key)
         return False
 

@@ -51,7 +51,8 @@ class Store(Generic[T]):
         """The objects that the named index files under this value."""
         buckets = self._buckets.get(name)
         if buckets is None:
-            raise KeyError(f"there is no index {name!r}; this store has {sorted(self._functions) or 'none'}")
+            known = ", ".join(sorted(self._functions)) or "none"
+            raise KeyError(f"there is no index {name!r}; this store has {known}")
         return list(buckets.get(value, {}).values())
 
     def count(self, name: str, value: str) -> int:

@@ -171,6 +171,7 @@ class CliqueSetFields(Meta, total=False):
     replicas: int
     groups: Sequence[Manifest]
     template: Manifest
+    strategy: Manifest
 
 
 def cliqueset_manifest(
@@ -185,9 +186,10 @@ def cliqueset_manifest(
     if fields.get("groups"):
         content["podCliqueScalingGroups"] = list(fields["groups"])
     meta = _meta(fields)
-    return object_manifest(
-        CLIQUESETS, name, {"replicas": fields.get("replicas", 1), "template": content}, **meta
-    )
+    spec: Manifest = {"replicas": fields.get("replicas", 1), "template": content}
+    if fields.get("strategy"):
+        spec["updateStrategy"] = fields["strategy"]
+    return object_manifest(CLIQUESETS, name, spec, **meta)
 
 
 def cliqueset(

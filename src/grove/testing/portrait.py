@@ -6,16 +6,19 @@ while a run goes on: a promise that is broken only for a moment is broken.
 
 import re
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from grove.api import kinds, labels
+from grove.api import conditions, kinds, labels, names
+from grove.api.cliqueset import ON_DELETE
 from grove.embedded.cluster import EmbeddedCluster
 from grove.embedded.storage.store import Event
 from grove.meta import Manifest, Resource
 from grove.plan.places import STUCK_SECONDS
-from grove.testing.world import World
+from grove.testing.deletions import LONGEST_LAG, Deletions
+from grove.testing.world import OPERATOR, World
 
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _REVISION: Final = re.compile(r"(?<![a-z0-9])([a-z0-9]{10})(?![a-z0-9])")
@@ -35,6 +38,7 @@ _CHILDREN: Final = (
     kinds.GANGS,
     kinds.SERVICES,
     kinds.AUTOSCALERS,
+    kinds.DISRUPTION_BUDGETS,
     kinds.RESOURCE_CLAIMS,
     kinds.ROLES,
     kinds.ROLE_BINDINGS,
@@ -58,7 +62,62 @@ async def portrait(world: World, scheduler_objects: tuple[Resource, ...] = ()) -
             # What a scheduler wrote on the way there is its own, and Volcano never takes any of it back.
             items = [{name: part for name, part in item.items() if name != "status"} for item in items]
         seen[str(resource)] = sorted(items, key=lambda item: str(item["metadata"]["name"]))
+    seen["templates"] = await _present_templates(world)
     return seen
+
+
+async def _present_templates(world: World) -> Manifest:
+    """The recorded pod templates that sets have now, by role.
+
+    Which earlier ones there were is history, and so is what else a set said when a template was recorded.
+    """
+    present = {
+        names.template_revision(each["metadata"]["name"], str(each["status"].get("currentGenerationHash")))
+        for each in await world.all(kinds.CLIQUESETS)
+    }
+    return {
+        each["metadata"]["name"]: {
+            role["name"]: role["spec"]["podSpec"] for role in each["data"]["spec"]["template"]["cliques"]
+        }
+        for each in await world.all(kinds.CONTROLLER_REVISIONS)
+        if each["metadata"]["name"] in present
+    }
+
+
+def without(value: Any, fields: Collection[str]) -> Any:
+    """A portrait without some fields, wherever they stand."""
+    if isinstance(value, dict):
+        return {name: without(item, fields) for name, item in value.items() if name not in fields}
+    return [without(item, fields) for item in value] if isinstance(value, list) else value
+
+
+async def silent_updates(world: World) -> list[str]:
+    """The sets that are not up to date, and neither say that they are being updated nor that they are not."""
+    silent = []
+    pods, cliques = (
+        await world.pods(),
+        {each["metadata"]["name"]: each for each in await world.all(kinds.CLIQUES)},
+    )
+    for each in await world.all(kinds.CLIQUESETS):
+        name, status = each["metadata"]["name"], each.get("status") or {}
+        told = {one["type"] for one in status.get("conditions") or () if one["status"] == "True"}
+        strategy = (each["spec"].get("updateStrategy") or {}).get("type")
+        if conditions.UPDATE_IN_PROGRESS in told or strategy == ON_DELETE:
+            continue
+        if (progress := status.get("updateProgress")) and not progress.get("updateEndedAt"):
+            silent.append(f"the update of {name} is not over, and the set says nothing of it")
+        silent += [
+            f"pod {pod['metadata']['name']} is outdated, and its set says nothing of it"
+            for pod in pods
+            if (clique := cliques.get(pod["metadata"]["labels"].get(labels.POD_CLIQUE, ""))) is not None
+            and pod["metadata"]["labels"].get(labels.PART_OF) == name
+            and _hash(pod) != _hash(clique)
+        ]
+    return silent
+
+
+def _hash(item: Manifest) -> str:
+    return str(item["metadata"]["labels"].get(labels.POD_TEMPLATE_HASH))
 
 
 def _pod(pod: Manifest, starts: dict[str, str]) -> Manifest:
@@ -112,11 +171,14 @@ class Guard:
 
     cluster: EmbeddedCluster
     broken: list[str] = field(default_factory=list)
+    #: How many seconds the operator may see the world later than it is.
+    lag: float = LONGEST_LAG
     #: The gangs that were placed at some time, by namespace and name.
     _placed: set[tuple[str, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.cluster.store.listeners.append(self._changed)
+        Deletions(self.cluster, OPERATOR.name, self.broken, self.lag)
 
     def _changed(self, table: tuple[str, str], event: Event) -> None:
         if table == ("", "pods") and event.type != "DELETED":

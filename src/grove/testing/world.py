@@ -70,6 +70,8 @@ class WorldOptions:
     kubelet: KubeletOptions = field(default_factory=KubeletOptions)
     #: The feature gates of the native gang API; None for all, an empty set for a cluster without gangs.
     features: frozenset[str] | None = None
+    #: How many objects the garbage collector gets through in a second; 0 for as many as it can.
+    collected_per_second: float = 0.0
     #: Who the operator is; may do anything unless told otherwise.
     operator_user: User = OPERATOR
     configuration: OperatorConfiguration = field(default_factory=lambda: load(CONFIGURATION))
@@ -326,6 +328,7 @@ async def _create(options: WorldOptions) -> World:
             schedulers=("default", *options.schedulers),
             features=options.features,
             kubelet=options.kubelet,
+            collected_per_second=options.collected_per_second,
         )
     )
     await cluster.start()

@@ -82,19 +82,20 @@ def _on_top(gangs: Sequence[PodGang]) -> list[PodGang]:
 
 def _gang(gang: PodGang, index: Index) -> GangView:
     pods = index.pods_of_gang.get(gang.key, ())
-    cliques = index.cliques_of_gang.get(gang.key, ())
+    of_set = set_of(gang)
+    cliques = index.cliques_of_gang.get((gang.key, of_set), ()) if of_set is not None else ()
     roles = {clique.name for clique in cliques}
     others = [pod for pod in pods if pod.labels.get(labels.POD_CLIQUE, "") not in roles]
     objects = sorted(index.objects.get(gang.uid, ()), key=_manifest_order)
-    of_set, is_base = set_of(gang) is not None, base_of(gang) is None
-    groups = index.groups_of_base.get(gang.key, ()) if of_set and is_base else ()
-    scaled = index.scaled_gangs.get(gang.key, ()) if is_base else ()
+    is_base = base_of(gang) is None
+    groups = index.groups_of_base.get(gang.key, ()) if of_set is not None and is_base else ()
+    scaled = index.scaled_gangs.get(gang.key, ()) if of_set is not None and is_base else ()
     grouped = {group.name: [each for each in cliques if group_of(each) == group.name] for group in groups}
     return GangView(
         **_identity(gang, kinds.GANGS, index),
         why=reasons_of_gang(gang),
         phase=gang.status.phase or PENDING,
-        replica=number_in(gang, labels.SET_REPLICA_INDEX) if of_set else None,
+        replica=number_in(gang, labels.SET_REPLICA_INDEX) if of_set is not None else None,
         scaling_group="" if is_base else group_of(gang),
         group_replica=None if is_base else number_in(gang, labels.SCALING_GROUP_REPLICA_INDEX),
         backend=gang.labels.get(labels.SCHEDULER_BACKEND, ""),

@@ -44,6 +44,7 @@ _OF_SETS: Final = (
     _Sign(conditions.TOPOLOGY_LEVELS_UNAVAILABLE, "True", "topology"),
     _Sign(conditions.GANG_TERMINATION_PENDING, "True", "below its minimum"),
     _Sign(conditions.EDIT_PENDING, "True", "edit pending", blocking=False),
+    _Sign(conditions.UPDATE_IN_PROGRESS, "True", "update in progress", blocking=False),
 )
 _OF_GANGS: Final = (
     _Sign(conditions.OWNERSHIP_CONFLICT, "True", "another writer owns a field of its scheduler object"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
-from grove.api import labels, names
+from grove.api import kinds, labels, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
@@ -50,7 +50,8 @@ class Index:
     groups_of_set: Mapping[Key, Sequence[PodCliqueScalingGroup]]
     groups_of_base: Mapping[Key, Sequence[PodCliqueScalingGroup]]
     cliques_of_set: Mapping[Key, Sequence[PodClique]]
-    cliques_of_gang: Mapping[Key, Sequence[PodClique]]
+    #: By gang and set: a gang of the same name that is not the set's own has none of its cliques.
+    cliques_of_gang: Mapping[tuple[Key, Key], Sequence[PodClique]]
     #: Of all its replicas.
     cliques_of_group: Mapping[Key, Sequence[PodClique]]
     pods_of_gang: Mapping[Key, Sequence[Pod]]
@@ -73,10 +74,10 @@ class Index:
             groups_of_set=_by_label(world.scaling_groups, labels.PART_OF),
             groups_of_base=_by_base_gang(world.scaling_groups),
             cliques_of_set=_by_label(world.cliques, labels.PART_OF),
-            cliques_of_gang=_by_label(world.cliques, labels.POD_GANG),
+            cliques_of_gang=_by_gang(world.cliques),
             cliques_of_group=_by_label(world.cliques, labels.SCALING_GROUP),
-            pods_of_gang=_by_label(pods, labels.POD_GANG),
-            pods_of_clique=_by_label(pods, labels.POD_CLIQUE),
+            pods_of_gang=_pods_by_gang(world, pods),
+            pods_of_clique=_by_label(filter(_has_clique, pods), labels.POD_CLIQUE),
             objects=_by_owner(world.objects),
             nodes={node.name: node for node in map(node_view, world.nodes)},
             events=_events(world.events),
@@ -140,6 +141,34 @@ def _members(world: World) -> list[Pod]:
         or labels.POD_CLIQUE not in pod.labels
         or Key(pod.namespace, pod.labels.get(labels.POD_GANG, "")) in standalone
     ]
+
+
+def _pods_by_gang(world: World, pods: Iterable[Pod]) -> dict[Key, list[Pod]]:
+    """The pods of each gang, without those of a clique that belongs to another gang of the same name."""
+    sets = {gang.key: set_of(gang) for gang in world.gangs}
+    cliques = {clique.key: clique for clique in world.cliques}
+    found: dict[Key, list[Pod]] = {}
+    for pod in pods:
+        gang = Key(pod.namespace, pod.labels.get(labels.POD_GANG, ""))
+        clique = cliques.get(Key(pod.namespace, pod.labels.get(labels.POD_CLIQUE, "")))
+        if clique is None or not _has_clique(pod) or sets.get(gang) == _set_of_clique(clique):
+            found.setdefault(gang, []).append(pod)
+    return found
+
+
+def _has_clique(pod: Pod) -> bool:
+    return pod.owner is not None and pod.owner.kind == kinds.CLIQUES.kind
+
+
+def _set_of_clique(clique: PodClique) -> Key:
+    return Key(clique.namespace, clique.labels.get(labels.PART_OF, ""))
+
+
+def _by_gang(cliques: Iterable[PodClique]) -> dict[tuple[Key, Key], list[PodClique]]:
+    found: dict[tuple[Key, Key], list[PodClique]] = {}
+    for each in cliques:
+        found.setdefault((gang_of(each), _set_of_clique(each)), []).append(each)
+    return found
 
 
 def _by_label(items: Iterable[T], label: str) -> dict[Key, list[T]]:

@@ -10,7 +10,8 @@ from grove.api import kinds
 from grove.controllers.memory.liveness import Liveness
 from grove.errors import NotFound
 from grove.kube.client import Client
-from grove.meta import Key, Object, Resource
+from grove.meta import Key, Object, Resource, owner_reference
+from grove.plan.changes import Change, Create, Delete
 from grove.testing import make
 
 GANG = make.gang("train-0")
@@ -55,3 +56,40 @@ def test_a_namesake_is_new_and_so_is_one_that_was_forgotten() -> None:
         return [first, namesake, await liveness.confirmed(kinds.GANGS, ANOTHER)]
 
     assert asyncio.run(story()) == [True, True, True]
+
+
+CLIQUE = make.clique("train-0-dec-0-worker")
+CLAIM = Create(
+    kinds.RESOURCE_CLAIMS, {"metadata": {"ownerReferences": [owner_reference(CLIQUE, kinds.CLIQUES.gvk)]}}
+)
+OF_THE_SET = Create(
+    kinds.SERVICES, {"metadata": {"ownerReferences": [owner_reference(GANG, kinds.CLIQUESETS.gvk)]}}
+)
+REMOVAL = Delete(kinds.CLIQUES, CLIQUE.key, CLIQUE.uid)
+
+
+@pytest.mark.parametrize(
+    ("there", "kept"), [(CLIQUE, [CLAIM, OF_THE_SET, REMOVAL]), (None, [OF_THE_SET, REMOVAL])]
+)
+def test_nothing_is_created_for_an_owner_in_between_that_is_gone(
+    there: Object | None, kept: list[Change]
+) -> None:
+    async def story() -> list[Change]:
+        liveness = Liveness(cast(Client, Server(there)))
+        await liveness.confirmed(kinds.CLIQUES, CLIQUE)
+        holders = {kinds.CLIQUES: {CLIQUE.name: CLIQUE}}
+        return await liveness.without_orphans([CLAIM, OF_THE_SET, REMOVAL], holders)
+
+    assert asyncio.run(story()) == kept
+
+
+def test_each_owner_in_between_is_asked_about_once() -> None:
+    server = Server(CLIQUE)
+
+    async def story() -> None:
+        liveness = Liveness(cast(Client, server))
+        await liveness.confirmed(kinds.CLIQUES, CLIQUE)
+        await liveness.without_orphans([CLAIM, CLAIM], {kinds.CLIQUES: {CLIQUE.name: CLIQUE}})
+
+    asyncio.run(story())
+    assert server.asked == 1

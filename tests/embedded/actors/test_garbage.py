@@ -36,6 +36,26 @@ def names(server: FakeServer) -> set[str]:
     return {cm["metadata"]["name"] for cm in server.all("configmaps")}
 
 
+def test_a_collector_may_be_told_to_be_as_slow_as_a_real_one() -> None:
+    left: list[int] = []
+
+    async def scenario(server: FakeServer) -> None:
+        owner = await make(server, "owner")
+        for number in range(20):
+            await make(server, f"dependent-{number}", owner)
+        await passes(1)
+        await server.delete(f"{CM}/owner", {"propagationPolicy": "Background"})
+        for _ in range(3):
+            await passes(1)
+            left.append(len(names(server)))
+
+    play(scenario, lambda server: GarbageCollector(server, CLOCK, per_second=10))
+    first, second, third = left
+    assert 9 <= first <= 11
+    assert second <= 1
+    assert third == 0
+
+
 def test_background_deletion_takes_a_chain_of_dependents_along() -> None:
     async def scenario(server: FakeServer) -> None:
         a = await make(server, "a")

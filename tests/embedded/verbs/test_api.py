@@ -239,28 +239,6 @@ def test_binding_a_gated_or_bound_pod_is_refused() -> None:
     with_cluster(body)
 
 
-def test_a_disruption_budget_stops_an_eviction_that_would_break_it() -> None:
-    async def body(_: EmbeddedCluster, client: LocalClient) -> None:
-        ready = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
-        for name in ("a", "b"):
-            made = pod(name, nodeName="node-0")
-            made["metadata"]["labels"] = {"app": "x"}
-            await client.create(PODS, made)
-            await client.patch(f"{PODS}/{name}/status", ready)
-        budget = {
-            "metadata": {"name": "b"},
-            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}},
-        }
-        await client.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
-        await client.create(f"{PODS}/a/eviction", {"metadata": {"name": "a"}})
-        await client.delete(f"{PODS}/a", gracePeriodSeconds="0")
-        error = await refusal(client.create(f"{PODS}/b/eviction", {"metadata": {"name": "b"}}))
-        assert error.status == 429
-        assert "deletionTimestamp" not in (await client.get(f"{PODS}/b"))["metadata"]
-
-    with_cluster(body)
-
-
 def test_a_quota_counts_what_a_namespace_uses() -> None:
     async def body(_: EmbeddedCluster, client: LocalClient) -> None:
         quotas = "/api/v1/namespaces/default/resourcequotas"

@@ -9,6 +9,7 @@ from grove.api import kinds, labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Context
+from grove.backends.podspec import PREFERRED, REQUIRED, add_affinity, copy_of
 from grove.errors import FieldError, InvalidInput
 from grove.meta import Manifest
 from grove.plan.changes import Patch
@@ -117,6 +118,52 @@ def test_what_a_pod_gets(pod: Manifest, index: str | None, want: PodPreparation)
     if isinstance(found.change, Patch) and index is not None:
         assert found.change.patch["metadata"]["labels"] == {labels.POD_INDEX: index, **GROUP}
     assert found == want
+
+
+def test_a_pod_that_the_gang_lists_had_its_gate_and_another_pod_of_its_name_has_none() -> None:
+    opened = whole(gates=(), **GROUP)
+    for uid, want in (("one", PodPreparation()), ("another", PodPreparation(problems=(LACKS,)))):
+        opened["metadata"]["uid"] = uid
+        assert prepare(listing("one"), opened, None, PLAIN, Context()) == want
+
+
+def test_a_listed_pod_that_lost_its_labels_gets_them_back() -> None:
+    opened = whole(gates=())
+    opened["metadata"]["uid"] = "one"
+    assert prepare(listing("one"), opened, None, PLAIN, Context()) == PodPreparation(patched(**GROUP))
+
+
+def listing(uid: str) -> PodGang:
+    manifest = make.gang_manifest("guest", {ROLE: 1})
+    listed = {"namespace": "default", "name": "p0", "uid": uid}
+    manifest["spec"]["podgroups"][0]["podReferences"] = [listed]
+    return make.view(PodGang, manifest)
+
+
+RACK = {"topologyKey": "example.com/rack", "labelSelector": {}}
+OF_NODES: Manifest = {"nodeAffinity": {"x": []}}
+AFFINITIES: dict[str, tuple[str, Manifest, int]] = {
+    "a preference": (PREFERRED, {}, 0),
+    "a preference, beside what the pod has": (PREFERRED, OF_NODES, 0),
+    "what is required": (REQUIRED, OF_NODES, 1),
+    "what is required and there": (REQUIRED, {"podAffinity": {REQUIRED: [RACK]}}, 0),
+}
+
+
+@pytest.mark.parametrize(("rule", "there", "problems"), AFFINITIES.values(), ids=AFFINITIES)
+def test_only_the_affinity_that_a_gang_requires_must_be_there(
+    rule: str, there: Manifest, problems: int
+) -> None:
+    class Attracting(PlainBackend):
+        def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
+            prepared = copy_of(super().prepare_pod(pod, gang, context))
+            add_affinity(prepared, rule, RACK)
+            return prepared
+
+    pod = whole(**GROUP)
+    pod["spec"] |= {"affinity": there} if there else {}
+    found = prepare(gang(), pod, None, Attracting(), Context())
+    assert len(found.problems) == problems, found.problems
 
 
 def test_what_a_backend_refuses_is_said_with_the_name_of_the_pod() -> None:

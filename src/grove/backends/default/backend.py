@@ -48,9 +48,10 @@ from grove.backends.default.modes import (
 )
 from grove.backends.default.objects import Dialect
 from grove.backends.default.outgrown import may_lack_members, waiting_in_vain
-from grove.backends.podspec import add_gate, copy_of, inherit_priority
+from grove.backends.default.sharing import inseparable_claims
+from grove.backends.podspec import made_for
 from grove.backends.replica import replica_treatments, stay_with_replica
-from grove.backends.shape import is_ours, podgroup_of, revision
+from grove.backends.shape import is_adopted, is_ours, podgroup_of, revision
 from grove.backends.treatments import account
 from grove.errors import FieldError, InvalidConfiguration, Unsupported, Waiting
 from grove.meta import Manifest, Resource
@@ -129,6 +130,8 @@ class DefaultBackend:
                 FieldError(each.field, refusal(each, generation))
                 for each in unhonoured(shape, generation, mode)
             ]
+        if generation is not None:
+            errors += inseparable_claims(cliqueset, generation, context.config)
         if generation is not None and generation.version == "v1beta1":
             errors += _priority_conflicts(cliqueset)
         return list(dict.fromkeys(errors))
@@ -143,25 +146,22 @@ class DefaultBackend:
             reasons = "; ".join(f"{each.field}: {refusal(each, generation)}" for each in refused)
             raise Unsupported(f"gang {gang.key}: {reasons}")
         treatments = account(
-            gang, self.capabilities(context), "kube-scheduler", _exceptions(gang, generation, mode)
+            gang, self.capabilities(context), "kube-scheduler", _exceptions(gang, generation, mode, context)
         )
-        if generation is None or not gang.spec.podgroups:
+        if generation is None or not gang.spec.podgroups or is_adopted(context):
             return Translation(treatments=treatments)
         return Translation(Dialect(gang, generation, mode, _revision(gang, context)).manifests(), treatments)
 
     def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
         generation = self._generation(context)
         podgroup = podgroup_of(pod, gang)
-        prepared = copy_of(pod)
-        prepared["spec"]["schedulerName"] = self.scheduler_name
-        add_gate(prepared, self.scheduling_gate)
-        inherit_priority(prepared, gang.spec.priority_class_name)
+        prepared = made_for(self, pod, gang)
         prefer_domains(prepared, podgroup, gang)
         stay_with_replica(prepared, gang)
         if generation is not None:
             mode = choose(shape_of(gang), generation, context.config)
             dialect = Dialect(gang, generation, mode, _revision(gang, context))
-            if may_lack_members(gang, context, generation, mode):
+            if is_adopted(context) or may_lack_members(gang, context, generation, mode):
                 join_gang(prepared, podgroup, dialect)
             else:
                 link_pod(prepared, podgroup, dialect)
@@ -171,7 +171,7 @@ class DefaultBackend:
         self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
     ) -> Reading:
         generation = detect(context.cluster)
-        if generation is None:
+        if generation is None or is_adopted(context):
             return reading.read(gang, (), pods, {})
         mode = choose(shape_of(gang), generation, context.config)
         dialect = Dialect(gang, generation, mode, _revision(gang, context))
@@ -234,11 +234,15 @@ def _refuse_other_namespaces(gang: PodGang) -> None:
                 )
 
 
-def _exceptions(gang: PodGang, generation: Generation | None, mode: Mode) -> Iterator[Treatment]:
+def _exceptions(
+    gang: PodGang, generation: Generation | None, mode: Mode, context: Context
+) -> Iterator[Treatment]:
     if generation is None:
         yield Treatment(
             Capability.GANG, Fidelity.NOT_EXPRESSIBLE, f"pods run without a gang guarantee: {ABSENT}"
         )
+    elif is_adopted(context):
+        yield from _adopted_treatments(gang)
     elif mode is Mode.FLAT and needed(gang.spec.podgroups) > 1:
         reason = "each podgroup is placed as a gang of its own; nothing makes them wait for one another"
         yield Treatment(Capability.HIERARCHY, Fidelity.APPROXIMATED, reason)
@@ -248,6 +252,20 @@ def _exceptions(gang: PodGang, generation: Generation | None, mode: Mode) -> Ite
         reason = f"kube-scheduler has no preferred packing of gangs; {used}"
         yield Treatment(Capability.TOPOLOGY_PREFERRED, Fidelity.APPROXIMATED, reason)
     yield from replica_treatments(gang)
+
+
+def _adopted_treatments(gang: PodGang) -> Iterator[Treatment]:
+    """What becomes of a gang that no native object speaks for, because its pods can belong to none."""
+    yield Treatment(
+        Capability.GANG,
+        Fidelity.APPROXIMATED,
+        "the Go operator made pods of the gang, which belong to no native gang and cannot join one; a pod "
+        "that is lost is placed by itself, and the gang as a whole once all of its pods are new: "
+        f"kubectl delete pods -n {gang.namespace} -l {labels.POD_GANG}={gang.name} does that at once",
+    )
+    if shape_of(gang).requirements:
+        reason = "pods that replace others are held to their domains by pod affinity"
+        yield Treatment(Capability.TOPOLOGY_REQUIRED, Fidelity.APPROXIMATED, reason, required=True)
 
 
 def _priority_conflicts(cliqueset: PodCliqueSet) -> Iterator[FieldError]:

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Final
 
 from grove.backends.base import Cluster, Probe
+from grove.backends.probing import probe_fields
 from grove.meta import Manifest, Resource, resource
 
 GROUP: Final = "scheduling.k8s.io"
@@ -134,10 +135,4 @@ def probes(cluster: Cluster) -> tuple[Probe, ...]:
     if generation.version == "v1alpha2":
         spec["disruptionMode"] = "PodGroup"
         paths = (TOPOLOGY_PATH, DISRUPTION_PATH)
-    manifest: Manifest = {
-        "apiVersion": generation.podgroups.api_version,
-        "kind": generation.podgroups.kind,
-        "metadata": {"name": "grove-probe", "namespace": "default"},
-        "spec": spec,
-    }
-    return (Probe(generation.podgroups, manifest, paths),)
+    return (probe_fields(generation.podgroups, spec, *paths),)

@@ -29,10 +29,12 @@ from grove.backends.base import (
 )
 from grove.backends.kai import reading, topology
 from grove.backends.kai.queue import QUEUE, QUEUES, missing_queue, queue_conflicts, queue_of
-from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
+from grove.backends.podspec import add_metadata, made_for
+from grove.backends.probing import probe_fields
 from grove.backends.replica import replica_treatments, stay_with_replica
 from grove.backends.shape import (
     groups_by_podgroup,
+    main_name,
     named,
     owned_metadata,
     podgroup_of,
@@ -119,10 +121,7 @@ class KaiBackend:
 
     def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
         podgroup = podgroup_of(pod, gang)
-        prepared = copy_of(pod)
-        prepared["spec"]["schedulerName"] = self.scheduler_name
-        add_gate(prepared, self.scheduling_gate)
-        inherit_priority(prepared, gang.spec.priority_class_name)
+        prepared = made_for(self, pod, gang)
         marks = {QUEUE: queue_of(gang, context)}
         if podgroup.min_replicas > 0:
             marks[SUBGROUP_LABEL] = podgroup.name
@@ -158,21 +157,15 @@ def _probes() -> tuple[Probe, ...]:
 
 
 def _probe(path: str, **spec: object) -> Probe:
-    manifest: Manifest = {
-        "apiVersion": PODGROUPS.api_version,
-        "kind": PODGROUPS.kind,
-        "metadata": {"name": "grove-probe", "namespace": "default"},
-        "spec": {"minMember": 1, **spec},
-    }
-    return Probe(PODGROUPS, manifest, (path,))
+    return probe_fields(PODGROUPS, {"minMember": 1, **spec}, path)
 
 
 def _podgroup_name(gang: PodGang, context: Context, podgroup: PodGroup | None = None) -> str:
     """KAI finds PodGroups by name across all namespaces; the revision tells those of one name apart."""
     name = f"pg-{gang.name}"
     if podgroup is not None and podgroup.min_replicas <= 0:
-        name = f"{name}-{podgroup.name}"
-    return named(name, gang, context)
+        return named(f"{name}-{podgroup.name}", gang, context)
+    return main_name(name, gang, context)
 
 
 def _not_stale(gang: PodGang, context: Context) -> PodGang:

@@ -31,16 +31,7 @@ from grove.backends.base import (
 )
 from grove.backends.koordinator import quota, reading, recall, topology
 from grove.backends.koordinator.settings import CONFIG_KEYS, settings_of
-from grove.backends.podspec import (
-    PREFERRED,
-    REQUIRED,
-    WEIGHT,
-    add_affinity,
-    add_gate,
-    add_metadata,
-    copy_of,
-    inherit_priority,
-)
+from grove.backends.podspec import PREFERRED, REQUIRED, WEIGHT, add_affinity, add_metadata, made_for
 from grove.backends.replica import replica_treatments, stay_with_replica
 from grove.backends.shape import (
     groups_by_podgroup,
@@ -132,10 +123,7 @@ class KoordinatorBackend:
         settings = settings_of(context.config)
         podgroup = podgroup_of(pod, gang)
         member = pod_index(pod) < podgroup.min_replicas
-        prepared = copy_of(pod)
-        prepared["spec"]["schedulerName"] = self.scheduler_name
-        add_gate(prepared, self.scheduling_gate)
-        inherit_priority(prepared, gang.spec.priority_class_name)
+        prepared = made_for(self, pod, gang)
         charged = quota.quota_of(pod, gang, context, settings)
         marks = {POD_GROUP_LABEL: _podgroup_name(podgroup, gang, context)} if member else {}
         add_metadata(prepared, "labels", marks | ({quota.QUOTA: charged} if charged else {}))

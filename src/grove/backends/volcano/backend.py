@@ -25,7 +25,8 @@ from grove.backends.base import (
     Translation,
     Treatment,
 )
-from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
+from grove.backends.podspec import add_metadata, made_for
+from grove.backends.probing import probe_fields
 from grove.backends.replica import replica_treatments, stay_with_replica
 from grove.backends.shape import podgroup_of
 from grove.backends.treatments import account
@@ -145,10 +146,7 @@ class VolcanoBackend:
 
     def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
         podgroup = podgroup_of(pod, gang)
-        prepared = copy_of(pod)
-        prepared["spec"]["schedulerName"] = self.scheduler_name
-        add_gate(prepared, self.scheduling_gate)
-        inherit_priority(prepared, gang.spec.priority_class_name)
+        prepared = made_for(self, pod, gang)
         group = podgroup_name(gang, context)
         link = {GROUP_ANNOTATION: group, OTHER_GROUP_ANNOTATION: group}
         shared = merged_groups(gang).get(podgroup.name) if knows_subgroups(context) else None
@@ -257,10 +255,4 @@ def _probes() -> tuple[Probe, ...]:
 
 
 def _probe(path: str, **spec: object) -> Probe:
-    manifest: Manifest = {
-        "apiVersion": PODGROUPS.api_version,
-        "kind": PODGROUPS.kind,
-        "metadata": {"name": "grove-probe", "namespace": "default"},
-        "spec": {"minMember": 1, **spec},
-    }
-    return Probe(PODGROUPS, manifest, (path,))
+    return probe_fields(PODGROUPS, {"minMember": 1, **spec}, path)

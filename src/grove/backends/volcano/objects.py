@@ -6,7 +6,7 @@ from typing import Final
 from grove.api import labels, names
 from grove.api.gang import PodGang, PodGroup
 from grove.backends.base import Context
-from grove.backends.shape import named, owned_metadata
+from grove.backends.shape import main_name, owned_metadata
 from grove.backends.volcano.queue import DEFAULT_QUEUE
 from grove.backends.volcano.sight import GROUP
 from grove.backends.volcano.topology import Packing, merged_groups
@@ -38,7 +38,7 @@ def knows_tiers(context: Context) -> bool:
 
 def podgroup_name(gang: PodGang, context: Context) -> str:
     """The name of the gang's PodGroup, by which its pods find it."""
-    return named(gang.name, gang, context)
+    return main_name(gang.name, gang, context)
 
 
 def podgroup_manifest(gang: PodGang, queue: str, plan: Packing, context: Context) -> Manifest:

@@ -23,7 +23,7 @@ from grove.backends.base import (
     Traits,
     Translation,
 )
-from grove.backends.podspec import add_gate, add_metadata, copy_of, inherit_priority
+from grove.backends.podspec import add_metadata, made_for
 from grove.backends.shape import constraints_of, podgroup_of
 from grove.backends.treatments import account
 from grove.backends.yunikorn import reading
@@ -84,10 +84,7 @@ class YuniKornBackend:
 
     def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
         podgroup = podgroup_of(pod, gang)
-        prepared = copy_of(pod)
-        prepared["spec"]["schedulerName"] = self.scheduler_name
-        add_gate(prepared, self.scheduling_gate)
-        inherit_priority(prepared, gang.spec.priority_class_name)
+        prepared = made_for(self, pod, gang)
         marks = marks_of(pod, podgroup, gang, context)
         add_metadata(prepared, "labels", marks.labels)
         add_metadata(prepared, "annotations", marks.annotations)

@@ -46,7 +46,8 @@ def main_cause(pods: Iterable[Pod], context: Context) -> Cause | None:
     """The cause that explains most; None when YuniKorn has said nothing of what waits."""
     waiting = (pod for pod in pods if not pod.bound and pod.active)
     found = [cause for pod in waiting if (cause := cause_of(pod, context)) is not None]
-    return min(found, key=lambda cause: cause.rank, default=None)
+    # Of several that explain as much always the same one, in whatever order the pods are listed.
+    return min(found, key=lambda cause: (cause.rank, cause.text), default=None)
 
 
 def cause_of(pod: Pod, context: Context) -> Cause | None:

@@ -2,12 +2,17 @@
 
 A watch that stands still shows an object long after it is gone. What is created for it then is collected at
 once, and its going asks for a new one: without a look at the truth the two would chase each other. The first
-creation for an object needs no such look: it has only just appeared.
+creation for an object needs no such look: it has only just appeared. Owners in between are asked about as the
+root is: the cliques of a scaling group go with the group, whatever becomes of the set.
 """
+
+from collections.abc import Sequence
 
 from grove.errors import NotFound
 from grove.kube.client import Client
 from grove.meta import Key, Object, Resource
+from grove.plan.changes import Change, Create
+from grove.plan.children.engine import Children
 
 
 class Liveness:
@@ -33,6 +38,33 @@ class Liveness:
             return False
         return there.uid == item.uid and not there.terminating
 
+    async def without_orphans(self, changes: Sequence[Change], holders: Children) -> list[Change]:
+        """The changes without creations for those of `holders` that the API server no longer has."""
+        there: dict[str, bool] = {}
+        kept: list[Change] = []
+        for change in changes:
+            if (owner := _owner(change, holders)) is None:
+                kept.append(change)
+                continue
+            resource, holder = owner
+            if holder.uid not in there:
+                there[holder.uid] = await self.confirmed(resource, holder)
+            if there[holder.uid]:
+                kept.append(change)
+        return kept
+
     def forget(self, resource: Resource, key: Key) -> None:
         """The cache knows by now that the object is gone."""
         self._begun.pop((resource, key), None)
+
+
+def _owner(change: Change, holders: Children) -> tuple[Resource, Object] | None:
+    """Which of `holders` is to own what is created; None for another owner and for every other change."""
+    if not isinstance(change, Create):
+        return None
+    for reference in change.manifest["metadata"].get("ownerReferences") or ():
+        for resource, found in holders.items():
+            holder = found.get(reference["name"]) if resource.kind == reference["kind"] else None
+            if holder is not None and holder.uid == reference["uid"]:
+                return resource, holder
+    return None

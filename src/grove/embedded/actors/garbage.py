@@ -2,10 +2,13 @@
 
 Follows every deletable resource, also those of CRDs that appear later, and acts on events alone: the cost of
 a deletion is the number of its dependents, not the number of objects. An owner that was never seen is looked
-up on the server before anything is deleted for it. Deletes only what has no living owner left.
+up on the server before anything is deleted for it. Deletes only what has no living owner left. May be told to
+be as slow as a real one, which with default settings gets through 20 objects a second.
 """
 
 from __future__ import annotations
+
+import asyncio
 
 from grove.embedded.actors.discovery import UNCOLLECTED, Discovery, follow_crds
 from grove.embedded.actors.graph import FOREGROUND, ORPHAN, Item, Owner, OwnerGraph, item_of
@@ -22,7 +25,9 @@ DISCOVERY = "discovery"
 class GarbageCollector:
     """Runs until cancelled."""
 
-    def __init__(self, client: ActorClient, clock: Clock, *, mirrors: Mirrors | None = None) -> None:
+    def __init__(
+        self, client: ActorClient, clock: Clock, *, mirrors: Mirrors | None = None, per_second: float = 0.0
+    ) -> None:
         self._client = client
         self._own_mirrors = None if mirrors else Mirrors(client)
         self._mirrors = mirrors or self._own_mirrors or Mirrors(client)
@@ -30,6 +35,9 @@ class GarbageCollector:
         self._graph = OwnerGraph()
         self._followed: dict[Resource, _Listener] = {}
         self._unknown_kinds: dict[str, None] = {}
+        #: How many objects it gets through in a second; 0 for as many as it can.
+        self._per_second = per_second
+        self._next_turn = 0.0
         self._work: Work[str] = Work("garbage collector", self._step, workers=16)
 
     async def run(self) -> None:
@@ -91,6 +99,9 @@ class GarbageCollector:
         if uid == DISCOVERY:
             await self._discover()
             return None
+        if self._is_idle(uid):
+            return None
+        await self._turn()
         item = self._graph.items.get(uid)
         if item is None:
             return None
@@ -101,6 +112,17 @@ class GarbageCollector:
         elif not item.deleting and item.owners:
             await self._judge(item)
         return None
+
+    def _is_idle(self, uid: str) -> bool:
+        """Whether there is nothing to do for an object, which costs no turn."""
+        item = self._graph.items.get(uid)
+        return item is None or (item.deleting and not item.awaits_dependents and not item.orphans_dependents)
+
+    async def _turn(self) -> None:
+        if self._per_second:
+            now = asyncio.get_running_loop().time()
+            self._next_turn = max(now, self._next_turn + 1 / self._per_second)
+            await asyncio.sleep(self._next_turn - now)
 
     async def _discover(self) -> None:
         await self._discovery.refresh()

@@ -162,6 +162,8 @@ class NodeKeeper:
         self._missed_since.pop(name, None)
         self._seen.discard(name)
         for pod in list(self._pods_on(name)):
+            phase = {} if is_terminal(pod) else {"phase": "Failed"}
+            await self._say_disrupted(pod, "DeletionByPodGC", "PodGC: node no longer exists", **phase)
             await self._delete(pod, {"gracePeriodSeconds": 0})
         try:
             await self._client.delete(LEASES.path((LEASE_NAMESPACE, name)))
@@ -266,6 +268,8 @@ class NodeKeeper:
             if patience is None or is_deleting(pod) or is_terminal(pod):
                 continue
             if patience <= gone:
+                why = "Taint manager: deleting due to NoExecute taint"
+                await self._say_disrupted(pod, "DeletionByTaintManager", why)
                 await self._delete(pod, {})
             else:
                 rests.append(patience - gone)
@@ -294,12 +298,27 @@ class NodeKeeper:
     async def _unready(self, pod: Manifest) -> None:
         if condition(pod, "Ready").get("status") != "True":
             return
-        lost = self._condition("Ready", "False", "NodeNotReady", "Node is not ready")
-        patch = {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [lost]}}
+        # Without a reason: by that it differs from what a kubelet would say.
+        unready = {"type": "Ready", "status": "False", "lastTransitionTime": rfc3339(self._clock.now())}
+        await self._patch_status(pod, {"conditions": [unready]})
+
+    async def _say_disrupted(self, pod: Manifest, reason: str, message: str, **status: str) -> None:
+        """Say on a pod that it goes, and why."""
+        said = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": rfc3339(self._clock.now()),
+        }
+        await self._patch_status(pod, {**status, "conditions": [said]})
+
+    async def _patch_status(self, pod: Manifest, status: Manifest) -> None:
+        patch = {"metadata": {"uid": uid_of(pod)}, "status": status}
         try:
             await self._client.patch(PODS.path(key_of(pod), "status"), patch, content_type=STRATEGIC)
         except ApiError as error:
-            if not is_absent(error):
+            if error.status not in (404, 409):
                 raise
 
     async def _delete(self, pod: Manifest, options: Manifest) -> None:

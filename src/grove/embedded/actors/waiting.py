@@ -1,7 +1,7 @@
 """Runs Grove's waiting program in a simulated container: the program itself, in this process.
 
-It gets what a kubelet gives it: its arguments, the files of its volumes, and a client that is the pod's
-service account. What it says goes into the container's log.
+It gets what a kubelet gives it: its arguments, the files of its volumes, and a client that is the service
+account whose token is among them. What it says goes into the container's log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any, Protocol, cast
 
-from grove.embedded.actors.objects import key_of, labels_of, uid_of
+from grove.embedded.actors.objects import annotations_of, key_of, labels_of, uid_of
+from grove.embedded.actors.token_secrets import ACCOUNT, SECRETS
 from grove.embedded.errors import ApiError, Manifest
 from grove.embedded.local import ActorClient
 from grove.wait_for.arguments import CREDENTIALS, POD_INFO, BadArgument, parents_of
@@ -56,6 +57,32 @@ def issued_by(issuer: Issuer) -> Accounts:
 def account_of(pod: Manifest) -> str:
     """The name of a pod's service account."""
     return str(pod["spec"].get("serviceAccountName") or "default")
+
+
+async def account_in_use(pod: Manifest, client: ActorClient) -> str:
+    """The service account whose token the program finds: that of a Secret, or else the pod's own."""
+    secret = _mounted_secret(pod)
+    if not secret:
+        return account_of(pod)
+    try:
+        found = await client.get(SECRETS.path((key_of(pod)[0], secret)))
+    except ApiError as error:
+        raise BadArgument(f"the Secret {secret} cannot be mounted: {error.message}") from None
+    return annotations_of(found).get(ACCOUNT, "")
+
+
+def _mounted_secret(pod: Manifest) -> str:
+    """The Secret at the place of a token in the program's container, as the Go operator mounts it."""
+    secrets = {
+        volume["name"]: str(volume["secret"].get("secretName", ""))
+        for volume in pod["spec"].get("volumes") or ()
+        if volume.get("secret")
+    }
+    for container in pod["spec"].get("initContainers") or ():
+        for mount in container.get("volumeMounts") or () if container.get("name") == CONTAINER else ():
+            if mount.get("mountPath") == CREDENTIALS and mount.get("name") in secrets:
+                return secrets[mount["name"]]
+    return ""
 
 
 def in_process(accounts: Accounts) -> Wait:
@@ -128,6 +155,8 @@ def _files(pod: Manifest, container: Manifest, folder: str) -> dict[str, str]:
 def _projected(pod: Manifest, source: Manifest) -> dict[str, str]:
     if token := source.get("serviceAccountToken"):
         return {token["path"]: account_of(pod)}
+    if source.get("secret"):
+        return {"token": str(source["secret"].get("secretName", ""))}
     items = (source.get("downwardAPI") or {}).get("items") or ()
     return {item["path"]: _fact(pod, item["fieldRef"]["fieldPath"]) for item in items if "fieldRef" in item}
 

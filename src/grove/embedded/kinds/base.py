@@ -17,9 +17,9 @@ from grove.embedded.machinery.options import DeleteOptions
 from grove.embedded.machinery.schema import builtin_schema
 
 _LABEL_TEXT = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_LABEL = re.compile(rf"^{_LABEL_TEXT}$")
-_SUBDOMAIN = re.compile(rf"^{_LABEL_TEXT}(\.{_LABEL_TEXT})*$")
-_KEY = re.compile(rf"^({_LABEL_TEXT}(\.{_LABEL_TEXT})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$")
+_LABEL = re.compile(_LABEL_TEXT)
+_SUBDOMAIN = re.compile(rf"{_LABEL_TEXT}(\.{_LABEL_TEXT})*")
+_KEY = re.compile(rf"({_LABEL_TEXT}(\.{_LABEL_TEXT})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
 LABEL_RULE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
     "and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
@@ -111,7 +111,7 @@ def dns_label(field: str, value: Any) -> list[Cause]:
         return [required(field)]
     if len(value) > 63:
         return [invalid(field, value, "must be no more than 63 characters")]
-    return [] if _LABEL.match(value) else [invalid(field, value, LABEL_RULE)]
+    return [] if _LABEL.fullmatch(value) else [invalid(field, value, LABEL_RULE)]
 
 
 def dns_subdomain(field: str, value: Any) -> list[Cause]:
@@ -120,14 +120,14 @@ def dns_subdomain(field: str, value: Any) -> list[Cause]:
         return [required(field)]
     if len(value) > 253:
         return [invalid(field, value, "must be no more than 253 characters")]
-    return [] if _SUBDOMAIN.match(value) else [invalid(field, value, SUBDOMAIN_RULE)]
+    return [] if _SUBDOMAIN.fullmatch(value) else [invalid(field, value, SUBDOMAIN_RULE)]
 
 
 def label_key(field: str, value: Any) -> list[Cause]:
     """A name that must be usable as a label key."""
     if not value:
         return [required(field)]
-    return [] if _KEY.match(value) else [invalid(field, value, KEY_RULE)]
+    return [] if _KEY.fullmatch(value) else [invalid(field, value, KEY_RULE)]
 
 
 def fill(obj: Manifest, **defaults: Any) -> None:

@@ -6,11 +6,11 @@ A quantity is carried as text in its canonical form, because the engine has no o
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlparse
 
+from grove.embedded.machinery.patterns import compile_pattern
 from grove.embedded.machinery.quantities import is_quantity, parse
 
 
@@ -32,12 +32,12 @@ def _is_sorted(items: list[Any]) -> bool:
 
 
 def _find(text: str, pattern: str) -> str:
-    match = re.search(pattern, text)
+    match = compile_pattern(pattern).search(text)
     return match[0] if match else ""
 
 
 def _find_all(text: str, pattern: str) -> list[str]:
-    return [match[0] for match in re.finditer(pattern, text)]
+    return [match[0] for match in compile_pattern(pattern).finditer(text)]
 
 
 def _is_ip(text: str) -> bool:

@@ -22,10 +22,10 @@ SYSTEM = (
 """Fields that only the server writes."""
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = re.compile(rf"^{_LABEL}(\.{_LABEL})*$")
-_DNS_LABEL = re.compile(rf"^{_LABEL}$")
-_QUALIFIED = re.compile(rf"^({_LABEL}(\.{_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$")
-_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
+_SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_DNS_LABEL = re.compile(_LABEL)
+_QUALIFIED = re.compile(rf"({_LABEL}(\.{_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
+_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 _SUBDOMAIN_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
@@ -83,9 +83,9 @@ def name_errors(resource: ResourceType, name: str) -> list[Cause]:
         message = f"Invalid value: \"{name}\": may not contain '/' or '%'"
         return [Cause("metadata.name", "FieldValueInvalid", message)] if bad else []
     if resource.key in _LABEL_NAMED:
-        good, rule = len(name) <= 63 and _DNS_LABEL.match(name), _LABEL_RULE
+        good, rule = len(name) <= 63 and _DNS_LABEL.fullmatch(name), _LABEL_RULE
     else:
-        good, rule = len(name) <= 253 and _SUBDOMAIN.match(name), _SUBDOMAIN_RULE
+        good, rule = len(name) <= 253 and _SUBDOMAIN.fullmatch(name), _SUBDOMAIN_RULE
     if good:
         return []
     return [Cause("metadata.name", "FieldValueInvalid", f'Invalid value: "{name}": {rule}')]
@@ -100,7 +100,7 @@ def metadata_errors(meta: Manifest) -> list[Cause]:
     if owners := meta.get("ownerReferences"):
         causes += _owner_errors(owners)
     for finalizer in meta.get("finalizers") or ():
-        if not _QUALIFIED.match(str(finalizer)):
+        if not _QUALIFIED.fullmatch(str(finalizer)):
             message = f'Invalid value: "{finalizer}": {_KEY_RULE}'
             causes.append(Cause("metadata.finalizers", "FieldValueInvalid", message))
     return causes
@@ -109,10 +109,10 @@ def metadata_errors(meta: Manifest) -> list[Cause]:
 def _label_errors(labels: Mapping[str, str]) -> list[Cause]:
     causes = []
     for key, value in labels.items():
-        if not _QUALIFIED.match(key):
+        if not _QUALIFIED.fullmatch(key):
             message = f'Invalid value: "{key}": {_KEY_RULE}'
             causes.append(Cause("metadata.labels", "FieldValueInvalid", message))
-        if not _VALUE.match(value):
+        if not _VALUE.fullmatch(value):
             rule = "must be no more than 63 characters" if len(value) > 63 else _VALUE_RULE
             causes.append(Cause("metadata.labels", "FieldValueInvalid", f'Invalid value: "{value}": {rule}'))
     return causes
@@ -122,7 +122,7 @@ def _annotation_errors(annotations: Mapping[str, str]) -> list[Cause]:
     causes = [
         Cause("metadata.annotations", "FieldValueInvalid", f'Invalid value: "{key}": {_KEY_RULE}')
         for key in annotations
-        if not _QUALIFIED.match(key.lower())
+        if not _QUALIFIED.fullmatch(key.lower())
     ]
     if sum(len(key) + len(value) for key, value in annotations.items()) > ANNOTATION_LIMIT:
         message = f"Too long: may not be more than {ANNOTATION_LIMIT} bytes"

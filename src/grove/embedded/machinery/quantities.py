@@ -12,7 +12,7 @@ from functools import lru_cache
 PATTERN = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 MALFORMED = f"quantities must match the regular expression '{PATTERN}'"
 _SHAPE = re.compile(
-    r"^([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?$"
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?"
 )
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -22,12 +22,12 @@ def is_quantity(value: object) -> bool:
     """Whether the server would accept this as a quantity."""
     if isinstance(value, bool):
         return False
-    return isinstance(value, (int, float)) or (isinstance(value, str) and _SHAPE.match(value) is not None)
+    return isinstance(value, (int, float)) or (isinstance(value, str) and _SHAPE.fullmatch(value) is not None)
 
 
 @lru_cache(4096)
 def _parse(text: str) -> Decimal:
-    match = _SHAPE.match(text)
+    match = _SHAPE.fullmatch(text)
     if match is None:
         raise ValueError(MALFORMED)
     number, suffix = Decimal(match[1]), match[2]

@@ -32,7 +32,7 @@ NOT_CHECKED = Cause(
 )
 ABSENT: Final = object()
 """No old value to compare with; distinct from an old null."""
-_DATE_TIME = re.compile(r"^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$")
+_DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 _GO_NAMES = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
 
@@ -192,7 +192,7 @@ def _string_limits(value: str, node: Node, path: str, causes: list[Cause]) -> li
         causes.append(Cause(path, TOO_LONG, f"Too long: may not be more than {limits['maxLength']} bytes"))
     if node.pattern is not None and node.pattern.search(value) is None:
         broken.append(f"should match '{limits['pattern']}'")
-    if node.format == "date-time" and _DATE_TIME.match(value) is None:
+    if node.format == "date-time" and _DATE_TIME.fullmatch(value) is None:
         broken.append(f"must be of type date-time: {show(value)}")
     return broken
 
@@ -263,7 +263,7 @@ def decode_error(value: Any, node: Node, path: str) -> str:
                 return problem
     elif kind is int and not _fits(value, node.format):
         return "json: cannot unmarshal " + _into(value, path, _go_type(node))
-    elif node.format == "date-time" and kind is str and _DATE_TIME.match(value) is None:
+    elif node.format == "date-time" and kind is str and _DATE_TIME.fullmatch(value) is None:
         return f"parsing time {show(value)} as RFC 3339: cannot parse {show(value)}"
     return ""
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from grove.embedded import data
 from grove.embedded.errors import Manifest
+from grove.embedded.machinery.patterns import compile_pattern
 
 PYTHON_TYPES: Final[dict[str, type]] = {
     "object": dict,
@@ -165,7 +166,7 @@ class Compiler:
         node.limits = {name: schema[name] for name in _LIMITS if name in schema}
         node.rules = [] if self._builtin else list(schema.get("x-kubernetes-validations", ()))
         if "pattern" in schema:
-            node.pattern = re.compile(_python_pattern(schema["pattern"]))
+            node.pattern = compile_pattern(schema["pattern"])
         self._fill_children(node, schema)
         for name in ("allOf", "anyOf", "oneOf"):
             if name in schema:
@@ -213,11 +214,6 @@ def _mark_rules(node: Node, seen: set[int]) -> bool:
     below = [_mark_rules(child, seen) for child in children if child is not None]
     node.rules_below = bool(node.rules) or any(below)
     return node.rules_below
-
-
-def _python_pattern(pattern: str) -> str:
-    """RE2 syntax that Python spells otherwise."""
-    return pattern.replace("[[:alnum:]]", "[0-9A-Za-z]").replace(r"\z", r"\Z")
 
 
 def builtin_resolver(minor: str) -> Resolver:

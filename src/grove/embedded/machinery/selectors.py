@@ -15,13 +15,13 @@ from grove.embedded.resource_type import ResourceType
 Predicate = Callable[[Manifest], bool]
 _Test = Callable[[str | None], bool]
 
-_SET = re.compile(r"^(?P<key>\S+?)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)$")
-_EQUALITY = re.compile(r"^(?P<key>[^\s=!]+)\s*(?P<op>==|=|!=)\s*(?P<value>[^\s=!]*)$")
+_SET = re.compile(r"(?P<key>\S+?)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)")
+_EQUALITY = re.compile(r"(?P<key>[^\s=!]+)\s*(?P<op>==|=|!=)\s*(?P<value>[^\s=!]*)")
 _KEY = re.compile(
-    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
-    r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+    r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 )
-_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
+_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 _POD = (
     "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName spec.hostNetwork "
@@ -88,10 +88,10 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _label_test(part: str) -> tuple[str, _Test]:
-    if found := _SET.match(part):
+    if found := _SET.fullmatch(part):
         values = frozenset(value.strip() for value in found["values"].split(","))
         return _checked(found["key"], values), _membership(values, wanted=found["op"] == "in")
-    if found := _EQUALITY.match(part):
+    if found := _EQUALITY.fullmatch(part):
         values = frozenset({found["value"]})
         return _checked(found["key"], values), _membership(values, wanted=found["op"] != "!=")
     if part.startswith("!"):
@@ -106,10 +106,10 @@ def _membership(values: frozenset[str], *, wanted: bool) -> _Test:
 
 
 def _checked(key: str, values: Iterable[str]) -> str:
-    if not _KEY.match(key):
+    if not _KEY.fullmatch(key):
         raise bad_request(f'unable to parse requirement: "{key}" is not a valid label key')
     for value in values:
-        if not _VALUE.match(value):
+        if not _VALUE.fullmatch(value):
             raise bad_request(f'unable to parse requirement: values: Invalid value: "{value}" of label {key}')
     return key
 
@@ -142,7 +142,7 @@ def _field_parts(text: str) -> Iterator[str]:
 
 
 def _field_requirement(part: str) -> tuple[str, str, str]:
-    found = re.match(r"^([^=!]*)(!=|==|=)(.*)$", part)
+    found = re.fullmatch(r"([^=!]*)(!=|==|=)(.*)", part, re.DOTALL)
     if not found:
         raise bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
     if not re.fullmatch(r"(?:[^\\,=]|\\[\\,=])*", found[3]):
@@ -205,7 +205,7 @@ def _expression_holds(rule: Manifest, labels: Manifest) -> bool:
 def selected_name(fields: str) -> str:
     """The one name that a field selector leaves; empty when it leaves several."""
     for part in fields.split(","):
-        found = _EQUALITY.match(part.strip())
+        found = _EQUALITY.fullmatch(part.strip())
         if found and found["key"] == "metadata.name" and found["op"] != "!=":
             return found["value"]
     return ""

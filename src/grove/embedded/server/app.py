@@ -54,6 +54,7 @@ from grove.embedded.server.streams import WatchStream, error_frame, only
 from grove.embedded.storage.store import encode
 from grove.embedded.verbs.api import API
 from grove.embedded.verbs.deletion import Deletions
+from grove.embedded.verbs.eviction import Evictions
 from grove.embedded.verbs.listing import Page
 from grove.embedded.verbs.patching import APPLY, Patches, accepted_types, is_pinned, patched
 from grove.embedded.verbs.subresources import Subresources
@@ -142,7 +143,8 @@ class App:
         #: What a container has printed, by namespace, pod and container; known to whoever plays the kubelets.
         self.log_lines: Callable[[str, str, str], list[str]] = lambda namespace, pod, container: []
         self._patches = Patches(api)
-        self._subresources = Subresources(api, self.deletions)
+        self._subresources = Subresources(api)
+        self._evictions = Evictions(api, self.deletions)
         self._reviews = Reviews(authorizer, authenticator)
         self._shown = Representation(api)
         self._documents: dict[str, tuple[int, bytes]] = {}
@@ -425,8 +427,7 @@ class App:
             await self._subresources.bind(target.namespace, name, body, options)
             return reply(CREATED, 201)
         if target.subresource == "eviction":
-            await self._subresources.evict(target.namespace, target.name, body, options)
-            return reply(CREATED, 201)
+            return reply(await self._evictions.evict(target.namespace, target.name, body, options), 201)
         if target.subresource:
             raise method_not_allowed()
         entry = await self.api.create(resource, target.namespace, body, options)

@@ -36,11 +36,11 @@ class Deletions:
         """Deletes one object; returns its last state and whether it is already gone."""
         home = self._api.catalog.registry.stored(resource)
         entry = self._api.get(home, namespace, name)
-        self._check_preconditions(home, entry.obj, options)
+        self.check_preconditions(home, entry.obj, options)
         if self._api.webhooks is not None and self._api.webhooks.active:
             await self._api.webhooks.validate("DELETE", home, None, entry.obj, write)
             entry = self._api.get(home, namespace, name)
-            self._check_preconditions(home, entry.obj, options)
+            self.check_preconditions(home, entry.obj, options)
         marked = self._marked(home, entry.obj, options, write)
         if finished(home, marked):
             if not options.dry_run:
@@ -64,7 +64,7 @@ class Deletions:
             if crd["metadata"].get("deletionTimestamp"):
                 await self._delete_instances(crd["metadata"]["name"], WriteOptions())
 
-    def _check_preconditions(self, home: ResourceType, obj: Manifest, options: DeleteOptions) -> None:
+    def check_preconditions(self, home: ResourceType, obj: Manifest, options: DeleteOptions) -> None:
         meta = obj["metadata"]
         for label, wanted, actual in (
             ("UID", options.uid, meta["uid"]),

@@ -1,16 +1,15 @@
-"""Subresources with a shape of their own: scale, binding, eviction, log, finalize.
+"""Subresources with a shape of their own: scale, binding, log, finalize.
 
 Each is a small translation to a read or write of the object itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from grove.embedded.errors import (
-    ApiError,
     Cause,
     Manifest,
     bad_request,
@@ -20,21 +19,19 @@ from grove.embedded.errors import (
 )
 from grove.embedded.kinds.crds import ScalePaths
 from grove.embedded.kinds.pod import bind as bind_pod
-from grove.embedded.machinery.options import DeleteOptions, WriteOptions
-from grove.embedded.machinery.selectors import at_path, matches_label_selector
+from grove.embedded.machinery.options import WriteOptions
+from grove.embedded.machinery.selectors import at_path
 from grove.embedded.resource_type import ResourceType
 from grove.embedded.storage.store import Entry, encode
 from grove.embedded.verbs.api import API
-from grove.embedded.verbs.deletion import Deletions
 
 LOGS_ANNOTATION = "embedded.grove.io/logs"
 decode = msgspec.json.Decoder().decode
 
 
 class Subresources:
-    def __init__(self, api: API, deletions: Deletions) -> None:
+    def __init__(self, api: API) -> None:
         self._api = api
-        self._deletions = deletions
 
     # --- scale
 
@@ -97,40 +94,6 @@ class Subresources:
             bound["metadata"]["generation"] += 1
         if not options.dry_run:
             self._api.store.put(pods.key, bound)
-
-    async def evict(self, namespace: str, name: str, eviction: Manifest, options: WriteOptions) -> None:
-        """Deletes a pod when every disruption budget that covers it has room."""
-        pods = self._pods()
-        pod = self._api.get(pods, namespace, name).obj
-        asked = eviction.get("deleteOptions") or {}
-        preconditions = asked.get("preconditions") or {}
-        if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed", "Pending") and not pod[
-            "metadata"
-        ].get("deletionTimestamp"):
-            self._check_budgets(namespace, pod)
-        deletion = DeleteOptions(
-            grace_seconds=asked.get("gracePeriodSeconds"),
-            uid=preconditions.get("uid") or "",
-            resource_version=preconditions.get("resourceVersion") or "",
-            dry_run=options.dry_run or "All" in (asked.get("dryRun") or ()),
-        )
-        await self._deletions.delete(pods, namespace, name, deletion, options)
-
-    def _check_budgets(self, namespace: str, pod: Manifest) -> None:
-        labels = pod["metadata"].get("labels") or {}
-        for budget in self._api.all_of("policy", "poddisruptionbudgets", namespace):
-            spec = budget.get("spec") or {}
-            if not matches_label_selector(spec.get("selector"), labels):
-                continue
-            covered = [
-                other
-                for other in self._api.all_of("", "pods", namespace)
-                if matches_label_selector(spec.get("selector"), other["metadata"].get("labels") or {})
-            ]
-            healthy = sum(1 for other in covered if _is_ready(other))
-            needed = needed_healthy(spec, len(covered))
-            if healthy - 1 < needed and _is_ready(pod):
-                raise _would_violate(budget["metadata"]["name"], needed, healthy)
 
     def log_of(
         self,
@@ -213,35 +176,6 @@ def _selector_text(selector: object) -> str:
         return ""
     labels = selector.get("matchLabels") or {}
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
-
-
-def _is_ready(pod: Manifest) -> bool:
-    conditions: Iterable[Manifest] = (pod.get("status") or {}).get("conditions") or ()
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
-
-
-def needed_healthy(spec: Manifest, expected: int) -> int:
-    """How many of the covered pods a disruption budget wants to stay healthy."""
-    if spec.get("minAvailable") is not None:
-        return _share(spec["minAvailable"], expected)
-    if spec.get("maxUnavailable") is not None:
-        return expected - _share(spec["maxUnavailable"], expected)
-    return 0
-
-
-def _share(value: object, expected: int) -> int:
-    """A number, or a percentage of the expected pods rounded up."""
-    text = str(value)
-    if text.endswith("%"):
-        return -(-int(text[:-1]) * expected // 100)
-    return int(text)
-
-
-def _would_violate(budget: str, needed: int, healthy: int) -> ApiError:
-    message = f"The disruption budget {budget} needs {needed} healthy pods and has {healthy} currently"
-    details = {"causes": [{"reason": "DisruptionBudget", "message": message}]}
-    text = "Cannot evict pod as it would violate the pod's disruption budget."
-    return ApiError(429, "TooManyRequests", text, details)
 
 
 def _owned(obj: Manifest, path: Sequence[str]) -> bool:

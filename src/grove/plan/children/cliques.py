@@ -1,12 +1,13 @@
 """The cliques of a set: one per replica and role, and for each replica of a scaling group. Pure."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from grove.api import kinds, labels, names
 from grove.api.clique import PodClique
-from grove.api.cliqueset import PodCliqueSet
+from grove.api.cliqueset import PodCliqueSet, PodCliqueTemplate
 from grove.meta import Manifest, Object
 from grove.plan.changes import replacing
 from grove.plan.children.gangs import edited_gang, waits
@@ -16,10 +17,10 @@ from grove.plan.children.state import CliqueSetState
 from grove.plan.domains import domain_group, with_domain
 from grove.plan.edits import MINIMUM
 from grove.plan.environment import group_environment, with_environment
-from grove.plan.hashing import template_hash
 from grove.plan.layout import Layout, PlannedClique
 from grove.plan.mirroring import record
 from grove.plan.startup import parent_cliques
+from grove.plan.update.revisions import means_the_same, of_a_template
 
 
 class Cliques:
@@ -40,8 +41,12 @@ class Cliques:
         return tuple(sorted(self._seen.layout(0).scaled_to.items()))
 
     def child_depends_on(self, child: Object) -> object:
+        seen = self._seen
+        follows = seen.followed_by(child)
+        if follows is not None and (found := self._find(child.name)) is not None:
+            follows = seen.clique_built_from(*found).hash
         # What a gang that is placed cannot be told decides about the minimum of its cliques.
-        return self._seen.placed.get(child.labels.get(labels.POD_GANG, ""))
+        return seen.placed.get(child.labels.get(labels.POD_GANG, "")), follows
 
     def rows(self, replica: int) -> Iterator[ChildRow]:
         for clique in self._seen.layout(replica).cliques(replica):
@@ -49,11 +54,13 @@ class Cliques:
                 yield row
 
     def find(self, name: str) -> ChildRow | None:
+        found = self._find(name)
+        return self._owned_row(*found) if found is not None else None
+
+    def _find(self, name: str) -> tuple[int, PlannedClique] | None:
         replica = self._seen.replica_in(name)
-        if replica is None:
-            return None
-        clique = self._seen.layout(replica).find_clique(replica, name)
-        return self._owned_row(replica, clique) if clique is not None else None
+        clique = self._seen.layout(replica).find_clique(replica, name) if replica is not None else None
+        return (replica, clique) if replica is not None and clique is not None else None
 
     def _owned_row(self, replica: int, clique: PlannedClique) -> ChildRow | None:
         """The row of a clique; None while the scaling group that should own it does not exist."""
@@ -65,7 +72,9 @@ class Cliques:
     def row(self, replica: int, clique: PlannedClique, owner: Owner | None = None) -> ChildRow:
         """The row of a clique that the set owns, unless another owner is named."""
         build = partial(self._build, clique)
-        return self._seen.row(self.resource, clique.name, replica, build, _mend, owner)
+        revision = self._seen.clique_built_from(replica, clique)
+        mend = _mend if revision.known else _mend_all_but_pods
+        return self._seen.row(self.resource, clique.name, replica, build, mend, owner, revision)
 
     def _build(self, clique: PlannedClique, row: ChildRow) -> Manifest:
         seen = self._seen
@@ -97,8 +106,32 @@ def _mend(desired: Manifest, living: Object) -> Manifest:
     """Replicas are left to whoever scales the clique; of the pod spec everything is ours."""
     assert isinstance(living, PodClique)
     desired = keep_scaled(desired, living, autoscaled=desired["spec"]["autoScalingConfig"] is not None)
+    metadata, label = desired["metadata"], living.labels.get(labels.POD_TEMPLATE_HASH)
+    if label and label != metadata["labels"][labels.POD_TEMPLATE_HASH] and means_the_same(desired, living):
+        # The hash of another release or operator: what it stands for is the same, and pods carry it.
+        metadata["labels"][labels.POD_TEMPLATE_HASH] = label
+        desired["spec"].pop("podSpec")
+        return desired
     desired["spec"]["podSpec"] = replacing(desired["spec"]["podSpec"], living.spec.pod_spec)
     return desired
+
+
+def _mend_all_but_pods(desired: Manifest, living: Object) -> Manifest:
+    """A clique keeps a pod template that nobody recorded until it has its turn."""
+    assert isinstance(living, PodClique)
+    desired = keep_scaled(desired, living, autoscaled=desired["spec"]["autoScalingConfig"] is not None)
+    desired["spec"].pop("podSpec")
+    ours = {key: value for key, value in desired["metadata"]["labels"].items() if not of_a_template(key)}
+    ours.pop(labels.POD_TEMPLATE_HASH)
+    desired["metadata"]["labels"] = {**living.labels, **ours}
+    desired["metadata"]["annotations"] = dict(living.annotations)
+    return desired
+
+
+def has_present_template(seen: CliqueSetState, clique: PodClique) -> bool:
+    """Whether a clique that somebody else made has the pod template that the set asks for now."""
+    row = Cliques(replace(seen, update=None)).find(clique.name)
+    return row is not None and means_the_same(row.manifest(), clique)
 
 
 def desired_clique(
@@ -110,8 +143,9 @@ def desired_clique(
     was applied last stands in an annotation. So does a minimum that was `decided` because the template has
     none.
     """
-    role, template = clique.role, row.revision.template
-    spec, layout = role.spec, Layout(cliqueset.name, template)
+    template = row.revision.template
+    role = row.revision.role(clique.role.name) or clique.role
+    spec, layout = clique.role.spec, Layout(cliqueset.name, template)
     annotations = {key: value for key, value in role.annotations.items() if key != labels.TOPOLOGY_NAME}
     return {
         "apiVersion": kinds.CLIQUES.api_version,
@@ -126,19 +160,20 @@ def desired_clique(
                 labels.COMPONENT: _component(clique),
                 labels.SET_REPLICA_INDEX: str(row.replica),
                 labels.POD_GANG: clique.gang,
-                labels.POD_TEMPLATE_HASH: template_hash(role, priority_class=template.priority_class_name),
+                labels.POD_TEMPLATE_HASH: row.revision.pod_template(role.name),
                 **_group_labels(clique, base=names.base_gang(cliqueset.name, row.replica)),
             },
             "annotations": {
                 **annotations,
                 **record(role.labels, annotations),
                 labels.TEMPLATE_REPLICAS: str(spec.replicas),
+                labels.TEMPLATE_REVISION: row.revision.hash or None,
                 labels.DECIDED_MINIMUM: None if decided is None else str(decided),
             },
         },
         "spec": {
             "roleName": spec.role_name,
-            "podSpec": _pod_spec(row, clique, cliqueset),
+            "podSpec": _pod_spec(row, clique, cliqueset, role),
             "replicas": spec.replicas,
             "minAvailable": minimum,
             "startsAfter": list(parent_cliques(layout, row.replica, clique)) or None,
@@ -160,10 +195,12 @@ def _group_labels(clique: PlannedClique, *, base: str) -> dict[str, str]:
     return {**found, labels.BASE_POD_GANG: base} if group.scaled else found
 
 
-def _pod_spec(row: ChildRow, clique: PlannedClique, cliqueset: PodCliqueSet) -> Manifest:
+def _pod_spec(
+    row: ChildRow, clique: PlannedClique, cliqueset: PodCliqueSet, role: PodCliqueTemplate
+) -> Manifest:
     """The role's pod spec; GPUs join their NVLink domain, and containers learn about their scaling group."""
-    spec = clique.role.spec.pod_spec
-    if group := domain_group(cliqueset, clique.role):
+    spec = role.spec.pod_spec
+    if group := domain_group(cliqueset, role):
         spec = with_domain(spec, names.compute_domain(cliqueset.name, row.replica, group))
     if clique.group is None:
         return spec

@@ -13,6 +13,7 @@ from operator import attrgetter
 
 import msgspec
 
+from grove.api import labels
 from grove.meta import Manifest, Object, Resource
 from grove.plan.changes import Create, Delete, Patch, difference, without_absent
 from grove.plan.children.rows import ChildRow, Source
@@ -39,6 +40,7 @@ class Tree:
         return (
             metadata.uid,
             metadata.generation,
+            self.replicas,
             tuple(sorted(metadata.labels.items())),
             tuple(sorted(metadata.annotations.items())),
             *(source.depends_on() for source in self.sources),
@@ -204,5 +206,9 @@ def _difference(row: ChildRow, living: Object) -> Manifest:
     if not living.metadata.owner_references:
         # Without its owner it would outlive the set; owners that somebody else gave it are left alone.
         metadata["ownerReferences"] = [row.owner.reference()]
+    finalizers = living.metadata.finalizers
+    if not labels.FINALIZERS.isdisjoint(finalizers):
+        # The Go operator's: without an operator they would keep the object for ever.
+        metadata["finalizers"] = [name for name in finalizers if name not in labels.FINALIZERS]
     fields = {key: value for key, value in desired.items() if key not in ("apiVersion", "kind", "metadata")}
     return difference({"metadata": metadata, **fields}, msgspec.to_builtins(living))

@@ -14,11 +14,12 @@ from grove.api.cliqueset import PodCliqueSet, PodCliqueSetTemplate
 from grove.api.gang import PodGang
 from grove.api.topology import ClusterTopologyBinding, TopologyConstraint
 from grove.meta import Manifest, Object
-from grove.plan.children.rows import ChildRow, TemplateRevision
+from grove.plan.children.rows import ChildRow
 from grove.plan.children.state import CliqueSetState
 from grove.plan.edits import EditedGang, defer_edits, differing_fields, fields_of, is_as_placed
 from grove.plan.layout import GroupReplica, PlannedGang
 from grove.plan.mirroring import record
+from grove.plan.update.revisions import TemplateRevision
 
 #: Metadata of a set that means something to one client only and is not mirrored onto its gangs.
 _PRIVATE_PREFIXES: Final = (labels.GROVE_PREFIX, "kubectl.kubernetes.io/")
@@ -51,7 +52,11 @@ class Gangs:
         )
 
     def child_depends_on(self, child: Object) -> object:
-        return self._seen.staying.get(child.name), self._seen.placed.get(child.name)
+        seen = self._seen
+        follows = seen.followed_by(child)
+        if follows is not None and (planned := find_gang(seen, child.name)) is not None:
+            follows = seen.gang_built_from(planned).hash
+        return seen.staying.get(child.name), seen.placed.get(child.name), follows
 
     def rows(self, replica: int) -> Iterator[ChildRow]:
         for gang in self._seen.layout(replica).gangs(replica):
@@ -63,7 +68,9 @@ class Gangs:
 
     def row(self, gang: PlannedGang) -> ChildRow:
         """The row of one gang."""
-        return self._seen.row(self.resource, gang.name, gang.replica, partial(self._build, gang), _mend)
+        revision = self._seen.gang_built_from(gang)
+        build = partial(self._build, gang)
+        return self._seen.row(self.resource, gang.name, gang.replica, build, _mend, revision=revision)
 
     def _build(self, planned: PlannedGang, row: ChildRow) -> Manifest:
         """The gang of a replica; of one that is placed, what its scheduler cannot be told stays as it is."""
@@ -107,7 +114,7 @@ def edited_gang(seen: CliqueSetState, planned: PlannedGang) -> EditedGang:
     manifest = desired_gang(
         seen.cliqueset,
         planned,
-        seen.built_from(planned.replica),
+        seen.gang_built_from(planned),
         backend=backend,
         external=backend in seen.external,
         topology=seen.topology,
@@ -183,6 +190,7 @@ def desired_gang(
                 **_shared_by_replica(planned, template, topology),
                 labels.EXTERNAL_BACKEND: "true" if external else None,
                 labels.GENERATION_HASH: revision.hash or None,
+                labels.TEMPLATE_REVISION: revision.hash or None,
             },
         },
         "spec": {

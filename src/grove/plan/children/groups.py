@@ -30,7 +30,7 @@ class ScalingGroups:
         return None
 
     def child_depends_on(self, child: Object) -> object:
-        return None
+        return self._seen.followed_by(child)
 
     def rows(self, replica: int) -> Iterator[ChildRow]:
         for name, config in self._seen.layout(replica).groups(replica):
@@ -48,7 +48,7 @@ class ScalingGroups:
         return self._seen.row(self.resource, name, replica, build, partial(_mend, config))
 
     def _build(self, config: ScalingGroupConfig, row: ChildRow) -> Manifest:
-        return desired_group(self._seen.cliqueset, row.replica, config)
+        return desired_group(self._seen.cliqueset, row.replica, config, follows=row.revision.hash)
 
 
 def _mend(config: ScalingGroupConfig, desired: Manifest, living: Object) -> Manifest:
@@ -57,7 +57,9 @@ def _mend(config: ScalingGroupConfig, desired: Manifest, living: Object) -> Mani
     return keep_scaled(desired, living, autoscaled=config.scale_config is not None)
 
 
-def desired_group(cliqueset: PodCliqueSet, replica: int, config: ScalingGroupConfig) -> Manifest:
+def desired_group(
+    cliqueset: PodCliqueSet, replica: int, config: ScalingGroupConfig, *, follows: str = ""
+) -> Manifest:
     """The scaling group of one replica; `spec.replicas` belongs to whoever scales it."""
     name = names.scaling_group(cliqueset.name, replica, config.name)
     annotations = dict(config.annotations)
@@ -79,6 +81,7 @@ def desired_group(cliqueset: PodCliqueSet, replica: int, config: ScalingGroupCon
                 **annotations,
                 **record((), annotations),
                 labels.TEMPLATE_REPLICAS: str(config.initial_replicas),
+                labels.TEMPLATE_REVISION: follows or None,
             },
         },
         "spec": {

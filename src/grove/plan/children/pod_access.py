@@ -1,6 +1,7 @@
 """What the pods of a set that wait for others may do: a role in the set's namespace, and its binding. Pure.
 
-A set whose pods start in any order has neither.
+A set whose pods start in any order has neither. The Go operator gives both to every set, under the same names
+and for an account of its own: what is left of that goes when no pod that it made waits by it.
 """
 
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from grove.api import kinds, labels, names
 from grove.api.access import Role, RoleBinding
 from grove.api.cliqueset import PodCliqueSet, PodCliqueSetTemplate
 from grove.meta import Manifest, Object, Resource
+from grove.plan.children.accounts import account_in_use
 from grove.plan.children.rows import ChildRow, all_ours
 from grove.plan.children.state import CliqueSetState
 from grove.plan.startup import service_accounts, waiting_roles
@@ -34,10 +36,15 @@ class _OncePerSet:
         return None
 
     def child_depends_on(self, child: Object) -> object:
-        return None
+        return self._adopted
+
+    @property
+    def _adopted(self) -> bool:
+        """Whether pods that the Go operator made wait by it."""
+        return account_in_use(self._seen)
 
     def rows(self, replica: int) -> Iterator[ChildRow]:
-        if replica == 0 and waiting_roles(self._seen.built_from(0).template):
+        if replica == 0 and (waiting_roles(self._seen.built_from(0).template) or self._adopted):
             yield self._seen.row(self.resource, self._name, 0, self._build, all_ours)
 
     def find(self, name: str) -> ChildRow | None:
@@ -65,7 +72,7 @@ class PodRoleBindings(_OncePerSet):
     view: Final = RoleBinding
 
     def _build(self, row: ChildRow) -> Manifest:
-        return desired_role_binding(self._seen.cliqueset, row.revision.template)
+        return desired_role_binding(self._seen.cliqueset, row.revision.template, adopted=self._adopted)
 
 
 def desired_role(cliqueset: PodCliqueSet) -> Manifest:
@@ -78,9 +85,16 @@ def desired_role(cliqueset: PodCliqueSet) -> Manifest:
     }
 
 
-def desired_role_binding(cliqueset: PodCliqueSet, template: PodCliqueSetTemplate) -> Manifest:
-    """Grants the role to the service accounts of the pods that wait, and to no others."""
+def desired_role_binding(
+    cliqueset: PodCliqueSet, template: PodCliqueSetTemplate, *, adopted: bool = False
+) -> Manifest:
+    """Grants the role to the service accounts of the pods that wait, and to no others.
+
+    With `adopted` there are pods of the Go operator among them, which wait as an account named like the set.
+    """
     accounts = service_accounts(waiting_roles(template))
+    if adopted and cliqueset.name not in accounts:
+        accounts.append(cliqueset.name)
     role = {
         "apiGroup": kinds.ROLES.gvk.group,
         "kind": kinds.ROLES.kind,

@@ -6,19 +6,10 @@ kind, write a source and list it in `children.registry`: engine and controller k
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from grove.api.cliqueset import PodCliqueSetTemplate
 from grove.meta import Manifest, Object, Resource, owner_reference
-
-
-@dataclass(frozen=True)
-class TemplateRevision:
-    """One state of a set's template, and the hash of its pod templates."""
-
-    template: PodCliqueSetTemplate
-    hash: str = ""
+from grove.plan.update.revisions import TemplateRevision
 
 
 class Owner(NamedTuple):

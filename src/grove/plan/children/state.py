@@ -8,14 +8,17 @@ from typing import NamedTuple, cast
 from grove.api import kinds, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
+from grove.api.controller_revision import ControllerRevision
 from grove.api.gang import PodGang
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.api.topology import ClusterTopologyBinding
 from grove.meta import Key, Manifest, Object, Resource
 from grove.plan.children.engine import Children
-from grove.plan.children.rows import ChildRow, Owner, TemplateRevision
+from grove.plan.children.rows import ChildRow, Owner
 from grove.plan.group_limit import ALL_GRANTED, GrantedReplicas
-from grove.plan.layout import Layout, layout_of
+from grove.plan.layout import Layout, PlannedClique, PlannedGang, layout_of
+from grove.plan.update.replicas import SetUpdate
+from grove.plan.update.revisions import TemplateRevision, present_revision
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,12 @@ class CliqueSetState:
     revision: Callable[[str], str] = lambda name: ""
     #: The scaling groups that may not have all replicas that they ask for.
     granted: GrantedReplicas = ALL_GRANTED
-    #: The hash of all pod templates of the set.
-    templates: str = ""
+    #: Which template each replica follows; None where all follow the present one.
+    update: SetUpdate | None = None
     #: What the ResourceClaimTemplates in the cluster say to which the set refers; None where there is none.
     claim_templates: Mapping[Key, Manifest | None] = field(default_factory=dict)
-    #: Whether pods use a ResourceClaim, or claims made from a ResourceClaimTemplate, of this name.
+    #: Whether pods use a ResourceClaim, claims made from a ResourceClaimTemplate, or the Go operator's
+    #: ServiceAccount, of this name.
     in_use: Callable[[Resource, str], bool] = lambda resource, name: False
 
     @property
@@ -61,17 +65,53 @@ class CliqueSetState:
     def groups(self) -> Mapping[str, PodCliqueScalingGroup]:
         return cast(Mapping[str, PodCliqueScalingGroup], self.children.get(kinds.SCALING_GROUPS, {}))
 
+    @property
+    def recorded(self) -> Mapping[str, ControllerRevision]:
+        return cast(Mapping[str, ControllerRevision], self.children.get(kinds.CONTROLLER_REVISIONS, {}))
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas there should be now: an update may add some for as long as it goes on."""
+        return self.cliqueset.spec.replicas + (self.update.surge if self.update is not None else 0)
+
     def built_from(self, replica: int) -> TemplateRevision:
-        """What the children of a replica are built from: in every replica the set's present template."""
-        return self._present
+        """What the children of a replica are built from: the set's present template, or an earlier one."""
+        if self.update is None:
+            return self.present
+        return self.update.revision(replica) or self._unknown
+
+    def clique_built_from(self, replica: int, clique: PlannedClique) -> TemplateRevision:
+        """What a clique is built from: the replicas of a scaling group follow a new template one by one."""
+        if self.update is None:
+            return self.present
+        return self.update.clique_revision(replica, clique) or self._unknown
+
+    def gang_built_from(self, gang: PlannedGang) -> TemplateRevision:
+        """What the pods of a gang are made from; for a scaled gang, what its cliques are built from."""
+        if gang.group is None or not gang.cliques:
+            return self.built_from(gang.replica)
+        return self.clique_built_from(gang.replica, gang.cliques[0])
 
     @cached_property
-    def _present(self) -> TemplateRevision:
-        return TemplateRevision(self.cliqueset.template, self.templates)
+    def present(self) -> TemplateRevision:
+        """What the set asks for now."""
+        return self.update.present if self.update is not None else present_revision(self.cliqueset)
+
+    @cached_property
+    def _unknown(self) -> TemplateRevision:
+        """Stands for a template that nobody recorded; a child that is missing follows the present one."""
+        return TemplateRevision(self.cliqueset.template, "", known=False)
 
     def layout(self, replica: int) -> Layout:
         """Which gangs and cliques a replica has: in every replica as the set's present template says."""
         return self._layout
+
+    def followed_by(self, child: Object) -> str | None:
+        """While an update goes on, the template that a child should follow: what its row depends on."""
+        if self.update is None or not self.update.behind:
+            return None
+        replica = names.set_replica(self.cliqueset.name, child.name)
+        return self.built_from(replica).hash if replica is not None else None
 
     @cached_property
     def _layout(self) -> Layout:
@@ -80,7 +120,7 @@ class CliqueSetState:
     def replica_in(self, name: str) -> int | None:
         """The replica that a child's name begins with, if the set has that replica."""
         replica = names.set_replica(self.cliqueset.name, name)
-        return replica if replica is not None and replica < self.cliqueset.spec.replicas else None
+        return replica if replica is not None and replica < self.replicas else None
 
     def row(
         self,
@@ -90,9 +130,11 @@ class CliqueSetState:
         build: Callable[[ChildRow], Manifest],
         mend: Callable[[Manifest, Object], Manifest],
         owner: Owner | None = None,
+        revision: TemplateRevision | None = None,
     ) -> ChildRow:
         """A row as most kinds have it: owned by the set, built from what its replica is built from."""
-        return ChildRow(resource, name, replica, owner or self._owner, self.built_from(replica), build, mend)
+        built_from = revision or self.built_from(replica)
+        return ChildRow(resource, name, replica, owner or self._owner, built_from, build, mend)
 
     @cached_property
     def _owner(self) -> Owner:

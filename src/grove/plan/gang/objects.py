@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from grove.api.revision import revision_of
+from grove.api.revision import ADOPTED, revision_of
 from grove.backends.base import FixedFields, object_name
 from grove.errors import GroveError
-from grove.meta import Manifest
+from grove.meta import Manifest, UntypedObject
 from grove.plan.changes import Apply, Change, Delete
 from grove.plan.gang import repair, resync
 from grove.plan.gang.gates import is_initialized
@@ -92,7 +92,7 @@ class _Objects:
         if there is not None and (there.terminating or repair.of_an_earlier(there, gang)):
             self.leaving.append(f"{resource.kind} {name}")
             return
-        if there is not None and not self._state.running and repair.is_remade(there, gang):
+        if there is not None and self._is_remade(there):
             # A scheduler may have forgotten with the first one which pods belong to it.
             self.leaving.append(f"{resource.kind} {name}")
             return
@@ -111,12 +111,27 @@ class _Objects:
             # Its going wakes the gang, which then creates it again.
             self.changes.append(Delete(resource, there.key, there.uid))
         elif there is not None:
-            version = there.metadata.resource_version
-            self.changes.append(Apply(resource, manifest, uid=there.uid, resource_version=version))
+            version, adopts = there.metadata.resource_version, self._adopts(there)
+            self.changes.append(
+                Apply(resource, manifest, force=adopts, uid=there.uid, resource_version=version)
+            )
         else:
             self.changes.append(Apply(resource, manifest))
-        if initialized if there is None else repair.taken_over(differing, there):
+        if initialized if there is None else self._is_repair(differing, there):
             self.repairs.append(f"{resource.kind} {name}")
+
+    def _is_remade(self, there: UntypedObject) -> bool:
+        """Whether somebody made it again by hand, for pods that wait; the Go operator's is no such object."""
+        state = self._state
+        adopted = state.context.revision == ADOPTED
+        return not adopted and not state.running and repair.is_remade(there, state.gang)
+
+    def _adopts(self, there: UntypedObject) -> bool:
+        """Whether it is the Go operator's and we write it for the first time: every field is ours to take."""
+        return self._state.context.revision == ADOPTED and repair.is_remade(there, self._state.gang)
+
+    def _is_repair(self, differing: Manifest, there: UntypedObject) -> bool:
+        return not self._adopts(there) and repair.taken_over(differing, there)
 
     def remove_others(self) -> None:
         """Objects of earlier starts go when no pod of them is left."""

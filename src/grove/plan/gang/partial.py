@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from grove.api.pod import Pod
+from grove.api.revision import ADOPTED
 from grove.backends.base import Backend, Capability, Fidelity
 from grove.backends.shape import PlacementProgress, progress, was_placed
 from grove.plan.gang.precedence import goes_first, waits
@@ -53,6 +54,9 @@ def plan_partial(state: GangState) -> PartialPlan:
         each.property == Capability.GANG and each.fidelity is not Fidelity.ENFORCED
         for each in state.translated.translation.treatments
     )
+    if bound and state.context.revision == ADOPTED:
+        # They ran before we came, for whatever reason alone: what runs is not ended by a change of operators.
+        return PartialPlan(_moving(state))
     if bound and not found.complete and guaranteed:
         why = f"{found.sentence}, and nothing changed for {PARTIAL_SECONDS:g} seconds"
         memory, left = _unchanged(state, (len(bound), state.context.revision), PARTIAL_SECONDS)

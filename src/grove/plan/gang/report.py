@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from grove.api import conditions
 from grove.api.gang import PodGang
 from grove.backends.base import Reading, Verdict
-from grove.meta import Condition, Manifest
+from grove.meta import Condition, Manifest, find_condition
 from grove.plan.gang.gates import is_initialized
 from grove.plan.gang.reading import Problems, read
 from grove.plan.gang.state import GangState
@@ -65,8 +65,16 @@ def report_gang(state: GangState, problems: Problems, *, gang: PodGang, listed: 
     status = desired_gang_status(gang, facts, now=state.now)
     # Gates open only once Initialized is written. After a failure the next look may be long in coming.
     blocks = bool(problems.restarted) or opens or failure is not None
-    soon = urgency(gang, reading, blocks=blocks, troubled=bool(facts.troubles or facts.failing))
+    troubled = bool(facts.troubles or facts.failing) or _is_newly_disrupted(gang, status)
+    soon = urgency(gang, reading, blocks=blocks, troubled=troubled)
     return GangReport(gang, status, soon, reading, said.defect)
+
+
+def _is_newly_disrupted(gang: PodGang, status: Manifest) -> bool:
+    """Whether pods are taken away that were not yet; some are gone within seconds."""
+    kind = conditions.DISRUPTION_TARGET
+    said = any(each["type"] == kind for each in status["conditions"])
+    return said and find_condition(gang.status.conditions, kind) is None
 
 
 def _pending_move(state: GangState) -> list[Condition]:

@@ -109,16 +109,22 @@ def bound_by_podgroup(pods: Sequence[Pod]) -> Mapping[str, int]:
 
 
 def ungrouped(gang: PodGang, pods: Sequence[Pod]) -> int:
-    """How many living pods of the gang's minimum belong to no native PodGroup."""
+    """How many living pods of the gang's minimum belong to no native PodGroup.
+
+    A pod above the minimum may count for it: a role that shrinks keeps it and not one that was lost before.
+    """
     above = above_minimum(gang)
-    return sum(
-        1
+    alone = [
+        pod
         for pod in pods
-        if pod.active
-        and pod.spec.scheduling_group is None
-        and labels.POD_CLIQUE in pod.labels
-        and not above(pod)
-    )
+        if pod.active and pod.spec.scheduling_group is None and labels.POD_CLIQUE in pod.labels
+    ]
+    spare = Counter(pod.labels[labels.POD_CLIQUE] for pod in alone if above(pod) and pod.bound)
+    standing_in = 0
+    for group in gang.spec.podgroups:
+        lower = max(0, len(group.pod_references) - spare[group.name])
+        standing_in += min(spare[group.name], max(0, group.min_replicas - lower))
+    return standing_in + sum(not above(pod) for pod in alone)
 
 
 def says_placed(gang: PodGang) -> bool:

@@ -4,16 +4,18 @@ Such a gang has no cliques and its pods are not ours to create. They say where t
 get from us what their scheduler must find on them; what only their creator can set is told.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from grove.api import kinds, labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Backend, Context
+from grove.backends.podspec import PREFERRED
 from grove.backends.shape import is_ours
 from grove.errors import InvalidInput
 from grove.meta import Manifest
@@ -138,11 +140,21 @@ def prepare(
     except InvalidInput as refusal:
         return PodPreparation(problems=tuple(f"pod {pod.name}: {each}" for each in refusal.errors))
     found = preparation(whole, prepared, backend.scheduling_gate)
+    if _is_listed(gang, whole):
+        # It was as it must be when it was listed. Since then its gate was opened, and what its backend would
+        # make of a pod that is created now may be something else.
+        found = Preparation(found.metadata)
     if not found.metadata:
         return PodPreparation(problems=found.troubles)
     version = metadata["resourceVersion"]
     change = Patch(kinds.PODS, pod, {"metadata": found.metadata}, resource_version=version)
     return PodPreparation(change, found.troubles)
+
+
+def _is_listed(gang: PodGang, whole: Manifest) -> bool:
+    """Whether the gang lists this very pod; a name alone may be of an earlier one, or its creator's word."""
+    uid = whole["metadata"].get("uid", "")
+    return any(uid and uid == each.uid for group in gang.spec.podgroups for each in group.pod_references)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +178,10 @@ def preparation(pod: Manifest, prepared: Manifest, gate: str) -> Preparation:
     }
     there, wants = pod.get("spec") or {}, prepared.get("spec") or {}
     troubles = [
-        f"pod {name}: spec.{key} is {there.get(key)!r} but must be {value!r}; create the pod again"
+        f"pod {name}: spec.{key} is {_shown(there.get(key))} but must be {_shown(value)}; "
+        "create the pod again"
         for key, value in wants.items()
-        if key != "schedulingGates" and there.get(key) != value and not _filled_in(key, there.get(key))
+        if key != "schedulingGates" and not _is_met(key, there.get(key), value)
     ]
     gated = any(each.get("name") == gate for each in there.get("schedulingGates") or ())
     if not gated and not there.get("nodeName"):
@@ -176,10 +189,28 @@ def preparation(pod: Manifest, prepared: Manifest, gate: str) -> Preparation:
     return Preparation(metadata, tuple(troubles))
 
 
+def _shown(value: object) -> str:
+    """A value as it stands in a manifest."""
+    return json.dumps(value, ensure_ascii=False) if value is not None else "not set"
+
+
 def _added(there: Mapping[str, str], wants: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in wants.items() if there.get(key) != value}
 
 
-def _filled_in(key: str, value: object) -> bool:
-    """Whether the creator chose a value that the gang's would not replace."""
-    return key == "priorityClassName" and bool(value)
+def _is_met(key: str, there: object, wants: object) -> bool:
+    """Whether a field of a pod is as its gang needs it; a preference need not be met."""
+    if key == "priorityClassName" and there:
+        # The creator chose one, which the gang's does not replace.
+        return True
+    if key == "affinity":
+        return _required_affinity(there) == _required_affinity(wants)
+    return there == wants
+
+
+def _required_affinity(affinity: Any) -> Manifest:
+    """An affinity without preferences for pods; those that are left without a rule are left out."""
+    kinds_of_rules = dict(affinity or {})
+    rules = dict(kinds_of_rules.pop("podAffinity", None) or {})
+    rules.pop(PREFERRED, None)
+    return {**kinds_of_rules, **({"podAffinity": rules} if rules else {})}

@@ -1,6 +1,7 @@
 """The status of a gang: its phase, whether it is placed and ready, and if not, why not. Pure."""
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from grove.api.gang import PENDING, RUNNING, STARTING, SUCCEEDED, PodGang
 from grove.api.pod import Pod
 from grove.meta import Condition, Manifest, find_condition
 from grove.plan.conditions import merged
+from grove.plan.gang.disruption import disrupted
 from grove.plan.gang.gates import reference_count
 from grove.plan.standing import Standing, availability, standing_conditions
 from grove.plan.why_not import why_not
@@ -69,7 +71,7 @@ def desired_gang_status(gang: PodGang, facts: GangFacts, *, now: datetime) -> Ma
     standing = _standing(gang, facts)
     ready, *rest = standing_conditions(standing)
     updates = [_initialized(gang, facts), _scheduled(facts), ready, *facts.extra]
-    updates += [*_unhealthy(gang, facts), *_disrupted(facts)]
+    updates += [*_unhealthy(gang, facts), *disrupted(facts.pods, now)]
     updates += [availability(standing.ready, standing.reason, ""), *rest]
     told = {update.type for update in updates}
     phase = PENDING
@@ -88,9 +90,10 @@ def desired_gang_status(gang: PodGang, facts: GangFacts, *, now: datetime) -> Ma
 def _dominant(updates: Sequence[Condition]) -> str:
     """The sentence that answers "why is it not running"; `Scheduled` itself says which pods are missing."""
     found = why_not(updates, steps=(conditions.SCHEDULED, conditions.READY))
-    if found is not None and found.condition is not None:
-        return found.condition.message
     said = {update.type: update for update in updates}
+    if found is not None and found.condition is not None:
+        message, disruption = found.condition.message, said.get(conditions.DISRUPTION_TARGET)
+        return message if disruption is None else f"{message.rstrip('.')}; {disruption.message}"
     trouble = said.get(conditions.DEGRADED) or said.get(conditions.OWNERSHIP_CONFLICT)
     return trouble.message if trouble is not None else said[conditions.SCHEDULED].message
 
@@ -124,7 +127,7 @@ def _initialized(gang: PodGang, facts: GangFacts) -> Condition:
             type=conditions.INITIALIZED,
             status="True",
             reason=conditions.PODS_CREATED,
-            message="every pod exists and is listed",
+            message=_NOTHING_WANTED if _wants_nothing(gang, facts) else "every pod exists and is listed",
         )
     wanted = sum(facts.wanted.values())
     there = sum(pod.keeps_place for pod in facts.pods)
@@ -142,6 +145,14 @@ def _initialized(gang: PodGang, facts: GangFacts) -> Condition:
         reason=conditions.PODS_CREATION_PENDING,
         message=message,
     )
+
+
+_NOTHING_WANTED: Final = "every role of the gang is scaled to zero, so that it needs no pods"
+
+
+def _wants_nothing(gang: PodGang, facts: GangFacts) -> bool:
+    """Whether all roles of a gang are scaled to zero; a clique that does not exist yet may want pods."""
+    return not gang.minimum and not any(facts.wanted.get(group.name, 1) for group in gang.spec.podgroups)
 
 
 def _scheduled(facts: GangFacts) -> Condition:
@@ -178,6 +189,8 @@ def _standing(gang: PodGang, facts: GangFacts) -> Standing:
     else:
         reason = conditions.ALL_PODS_READY
         message = f"{counted(ready.total(), 'pod is', 'pods are')} ready"
+        if _wants_nothing(gang, facts):
+            message = _NOTHING_WANTED
         message += f", {done.total()} succeeded" if done.total() else ""
     is_ready = reason == conditions.ALL_PODS_READY
     stalled_reason, stalled = _stalled(facts)
@@ -213,8 +226,8 @@ def _unhealthy(gang: PodGang, facts: GangFacts) -> list[Condition]:
         return []
     if not (fell or (already is not None and already.is_true)):
         return []
-    if any(facts.wanted.get(group.name, 0) < group.min_replicas for group in gang.spec.podgroups):
-        # Scaled down on purpose: nothing was lost.
+    if any(facts.wanted.get(group.name, sys.maxsize) < group.min_replicas for group in gang.spec.podgroups):
+        # Scaled down on purpose: nothing was lost. A clique that does not exist is a loss, not a wish.
         return []
     placed = counts(facts.pods).placed
     lost = [
@@ -227,18 +240,3 @@ def _unhealthy(gang: PodGang, facts: GangFacts) -> list[Condition]:
             type=conditions.UNHEALTHY, status="True", reason=conditions.PODS_FAILING, message="; ".join(lost)
         )
     ]
-
-
-def _disrupted(facts: GangFacts) -> list[Condition]:
-    for pod in facts.pods:
-        disruption = pod.condition(conditions.DISRUPTION_TARGET)
-        if disruption is not None and disruption.is_true:
-            return [
-                Condition(
-                    type=conditions.DISRUPTION_TARGET,
-                    status="True",
-                    reason=disruption.reason or conditions.PREEMPTED,
-                    message=f"pod {pod.name}: {disruption.message}",
-                )
-            ]
-    return []

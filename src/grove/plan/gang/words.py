@@ -148,7 +148,9 @@ def _losses(treatments: Sequence[Treatment]) -> list[Condition]:
         Condition(
             type=conditions.GANG_GUARANTEE,
             status="False",
-            reason=conditions.NO_GANG_API,
+            reason=conditions.NO_GANG_API
+            if loss.fidelity is Fidelity.NOT_EXPRESSIBLE
+            else conditions.PODS_OUTSIDE_GANG,
             message=loss.reason,
         )
         for loss in lost

@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from grove.embedded.actors.events import EventWriter
 from grove.embedded.actors.mirror import Mirrors
@@ -41,6 +42,7 @@ from grove.embedded.errors import ApiError, Manifest
 from grove.embedded.local import ActorClient
 
 IN_FLIGHT = 16
+Step = Callable[[], Awaitable[None]]
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 
@@ -71,17 +73,20 @@ class Outcome:
     """Something is left to schedule that was not tried yet: its turn comes after that of others."""
 
 
-async def run_all(steps: Iterable[Awaitable[None]], limit: int = IN_FLIGHT) -> None:
-    """Await all steps, started in order, at most `limit` at a time."""
+async def run_all(steps: Iterable[Step], limit: int = IN_FLIGHT) -> None:
+    """Call and await all steps, in order, at most `limit` at a time.
+
+    Each is called when its turn comes: whoever is stopped before leaves nothing behind that was begun.
+    """
     pending = list(steps)
     if len(pending) == 1:
-        await pending[0]
+        await pending[0]()
         return
     gate = asyncio.Semaphore(limit)
 
-    async def one(step: Awaitable[None]) -> None:
+    async def one(step: Step) -> None:
         async with gate:
-            await step
+            await step()
 
     await asyncio.gather(*(one(step) for step in pending))
 
@@ -210,12 +215,11 @@ class Desk:
     async def write(self, outcome: Outcome) -> list[Key]:
         """Write a decision; the keys of pods that could not be bound."""
         lost: list[Key] = []
-        conditions = [self._condition(*each) for each in outcome.conditions]
-        await run_all(conditions)
-        await run_all([self._bind(pod, node, lost) for pod, node in outcome.binds])
-        await run_all([self._nominate(pod, node) for pod, node in outcome.nominations])
-        await run_all([self._refuse(refusal) for refusal in outcome.refusals])
-        await run_all([self._evict(victim, urgent, lost) for victim, urgent in outcome.victims])
+        await run_all([partial(self._condition, *each) for each in outcome.conditions])
+        await run_all([partial(self._bind, pod, node, lost) for pod, node in outcome.binds])
+        await run_all([partial(self._nominate, pod, node) for pod, node in outcome.nominations])
+        await run_all([partial(self._refuse, refusal) for refusal in outcome.refusals])
+        await run_all([partial(self._evict, victim, urgent, lost) for victim, urgent in outcome.victims])
         return lost
 
     async def _evict(self, victim: Manifest, urgent: Manifest, lost: list[Key]) -> None:

@@ -158,10 +158,16 @@ class KoordinatorScheduler(DecidingScheduler[Unit, Outcome]):
             units = sorted(self._active, key=self._rank)
             self._active.clear()
             decided = [(unit, self._consider(unit)) for unit in units]
-            await run_all([self._write(unit, outcome) for unit, outcome in decided if outcome is not None])
+            await run_all(
+                [
+                    functools.partial(self._write, unit, outcome)
+                    for unit, outcome in decided
+                    if outcome is not None
+                ]
+            )
             stale = list(self._stale)
             self._stale.clear()
-            await run_all([self._tell_podgroup(key) for key in stale])
+            await run_all([functools.partial(self._tell_podgroup, key) for key in stale])
 
     def _rank(self, unit: Unit) -> tuple[int, str, Unit]:
         pods = self._pending(unit)

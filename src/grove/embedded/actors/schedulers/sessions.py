@@ -202,7 +202,7 @@ class DecidingScheduler(SessionScheduler[Unit], Generic[Unit, Decision]):
                 self._active.pop(unit, None)
                 decision = self._consider(unit)
                 if decision is not None:
-                    writes.append(self._write(unit, decision))
+                    writes.append(functools.partial(self._write, unit, decision))
             await run_all(writes)
 
     def _consider(self, unit: Unit) -> Decision | None:

@@ -17,7 +17,7 @@ from grove.embedded.machinery.selectors import matches_label_selector
 Requests = tuple[tuple[str, int], ...]
 """(resource name, amount), sorted; cpu in millicores, everything else in whole units."""
 
-_QUANTITY = re.compile(r"^([+-]?[0-9.]+)([eE][+-]?[0-9]+)?([A-Za-z]*)$")
+_QUANTITY = re.compile(r"([+-]?[0-9.]+)([eE][+-]?[0-9]+)?([A-Za-z]*)")
 _SUFFIX = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6}
 _SUFFIX |= {"G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
@@ -26,7 +26,7 @@ _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei"
 @lru_cache(maxsize=4096)
 def amount(resource: str, quantity: str) -> int:
     """A Kubernetes quantity as an integer: millicores for cpu, units otherwise, rounded up."""
-    found = _QUANTITY.match(quantity)
+    found = _QUANTITY.fullmatch(quantity)
     if found is None or found[3] not in _SUFFIX | _BINARY:
         raise ValueError(f"{quantity!r} is not a quantity of {resource}")
     scale = 1000 if resource == "cpu" else 1

@@ -6,7 +6,6 @@ smaller ones. Constraints are then about one such label, as those of others are 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ import yaml
 from grove.embedded.actors.schedulers.placement import Ledger
 from grove.embedded.actors.schedulers.shapes import NodeFacts
 from grove.embedded.errors import Manifest
+from grove.embedded.machinery.patterns import compile_pattern
 from grove.embedded.machinery.selectors import matches_label_selector
 
 PLUGIN = "network-topology-aware"
@@ -77,7 +77,7 @@ class Map:
         elif exact:
             self._leaves.append((name, lambda node: node.name == exact))
         elif "regexMatch" in selector:
-            pattern = re.compile(selector["regexMatch"]["pattern"])
+            pattern = compile_pattern(selector["regexMatch"]["pattern"])
             self._leaves.append((name, lambda node: pattern.search(node.name) is not None))
         elif "labelMatch" in selector:
             wanted = selector["labelMatch"]

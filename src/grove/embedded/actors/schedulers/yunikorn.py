@@ -281,7 +281,7 @@ class YuniKornScheduler(SessionScheduler[str]):
         words = f" {text.split(':')[0]}" if reason == REJECTED else text
         unplaced = [pod for pod in pods if not node_of(pod) and not is_placeholder(pod)]
         status = {"phase": "Failed", "reason": reason, "message": words}
-        await run_all([self._desk.patch_status(PODS, pod, status) for pod in unplaced])
+        await run_all([functools.partial(self._desk.patch_status, PODS, pod, status) for pod in unplaced])
         told = f"Application {application.name} scheduling failed, reason: {reason}"
         for pod in unplaced:
             await self._desk.events.write(pod, "ApplicationFailed", told, kind="Warning")
@@ -295,7 +295,7 @@ class YuniKornScheduler(SessionScheduler[str]):
                 # It is gone already, or will be with its owner.
                 return
 
-        await run_all([one(pod) for pod in placeholders])
+        await run_all([functools.partial(one, pod) for pod in placeholders])
 
     async def _tell(self, application: Application, text: str) -> None:
         await self._desk.events.write(application.originator, "GangScheduling", text)

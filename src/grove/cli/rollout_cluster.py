@@ -1,0 +1,153 @@
+"""What `grove rollout` reads from a cluster and writes into it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import msgspec
+
+from grove.api import kinds, labels
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.controller_revision import ControllerRevision
+from grove.api.gang import PodGang
+from grove.cli.connect import connected
+from grove.cli.talk import Failed
+from grove.errors import Conflict, Gone, NotFound, Unreachable
+from grove.kube.client import Client
+from grove.meta import Key, Manifest
+from grove.plan.update.history import HistoryEntry, history
+from grove.view.rollout import RolloutView, Stage, rollout
+
+T = TypeVar("T")
+
+#: Kubeconfig, context and namespace, as options say them.
+Where = tuple[str | None, str | None, str]
+
+#: How often a set is read again because somebody wrote it meanwhile; while it is updated its status changes.
+_ATTEMPTS: Final = 5
+#: Seconds until a server that does not answer any more is asked again.
+_AGAIN: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A set, as it is stored and as it is understood, and its recorded templates."""
+
+    manifest: Manifest
+    cliqueset: PodCliqueSet
+    entries: list[HistoryEntry]
+
+
+async def look(where: Where, name: str) -> RolloutView:
+    """How far the update of a set is now."""
+    async with _reached(where, name) as (client, key):
+        return rollout(await _get(client, key, PodCliqueSet))
+
+
+async def follow(where: Where, name: str, show: Callable[[RolloutView], None], timeout: float) -> RolloutView:
+    """Show every step of an update until it is finished or refused or the time is up; how it stands then."""
+    async with _reached(where, name) as (client, key):
+        last = rollout(await _get(client, key, PodCliqueSet))
+        show(last)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout or None):
+                while not _over(last):
+                    async with aclosing(_changes(client, key)) as changes:
+                        async for view in changes:
+                            if view != last:
+                                show(view)
+                            last = view
+                            if _over(last):
+                                break
+        return last
+
+
+def _over(view: RolloutView) -> bool:
+    return view.finished or view.stage is Stage.REFUSED
+
+
+async def _changes(client: Client, key: Key) -> AsyncGenerator[RolloutView, None]:
+    """How a set is, and then every change of it, until the watch ends."""
+    fields = f"metadata.name={key.name}"
+    try:
+        page = await client.list(kinds.CLIQUESETS, type=PodCliqueSet, namespace=key.namespace, fields=fields)
+        if not page.items:
+            raise Failed(f"PodCliqueSet {key} was deleted")
+        yield rollout(page.items[0])
+        watch = client.watch(
+            kinds.CLIQUESETS,
+            type=PodCliqueSet,
+            namespace=key.namespace,
+            fields=fields,
+            resource_version=page.resource_version,
+        )
+        async with aclosing(watch) as events:
+            async for event in events:
+                if event.type == "DELETED":
+                    raise Failed(f"PodCliqueSet {key} was deleted")
+                if event.type != "BOOKMARK":
+                    yield rollout(event.object)
+    except Gone:
+        return
+    except Unreachable:
+        await asyncio.sleep(_AGAIN)
+
+
+async def read(where: Where, name: str) -> Found:
+    """A set and its recorded templates."""
+    async with _reached(where, name) as (client, key):
+        return await _read(client, key)
+
+
+async def hold(where: Where, name: str, *, paused: bool) -> PodCliqueSet:
+    """Pause or resume the updates of a set; the set as it was before."""
+    async with _reached(where, name) as (client, key):
+        before = await _get(client, key, PodCliqueSet)
+        value = "true" if paused else None
+        await client.merge_patch(
+            kinds.CLIQUESETS, key, {"metadata": {"annotations": {labels.UPDATE_PAUSED: value}}}
+        )
+        return before
+
+
+async def change(where: Where, name: str, plan: Callable[[Found], list[Manifest]]) -> PodCliqueSet:
+    """Patch a set as planned from what is there; planned again where somebody wrote it meanwhile."""
+    async with _reached(where, name) as (client, key):
+        for _ in range(_ATTEMPTS):
+            operations = plan(await _read(client, key))
+            try:
+                return await client.json_patch(kinds.CLIQUESETS, key, operations, type=PodCliqueSet)
+            except Conflict:
+                continue
+        raise Failed(f"PodCliqueSet {key} is being written by somebody else again and again; try it later")
+
+
+async def _read(client: Client, key: Key) -> Found:
+    manifest = await _get(client, key, dict)
+    cliqueset = msgspec.convert(manifest, PodCliqueSet, strict=False)
+    ours = labels.selector(labels.owned_by(key.name))
+    recorded, gangs = await asyncio.gather(
+        client.list_all(
+            kinds.CONTROLLER_REVISIONS, type=ControllerRevision, namespace=key.namespace, labels=ours
+        ),
+        client.list_all(kinds.GANGS, type=PodGang, namespace=key.namespace, labels=ours),
+    )
+    own = [each for each in recorded if each.owner is not None and each.owner.uid == cliqueset.uid]
+    return Found(manifest, cliqueset, history(cliqueset, own, gangs))
+
+
+async def _get(client: Client, key: Key, type_: type[T]) -> T:
+    try:
+        return await client.get(kinds.CLIQUESETS, key, type=type_)
+    except NotFound:
+        raise Failed(f"there is no PodCliqueSet {key.name!r} in namespace {key.namespace!r}") from None
+
+
+@asynccontextmanager
+async def _reached(where: Where, name: str) -> AsyncIterator[tuple[Client, Key]]:
+    """A client, and the key of the set that is meant."""
+    kubeconfig, context, namespace = where
+    async with connected(kubeconfig, context) as reached:
+        yield reached.client, Key(namespace or reached.connection.namespace, name)

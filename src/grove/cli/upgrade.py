@@ -1,0 +1,125 @@
+"""`grove upgrade plan`: what this version would do to the sets of a cluster, before it runs there."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from grove.cli.options import ContextOption, KubeconfigOption
+from grove.cli.talk import Format, dumped, emit, say
+
+if TYPE_CHECKING:
+    from grove.api.config import OperatorConfiguration
+    from grove.meta import Manifest
+    from grove.plan.rehearsal import SetRehearsal
+
+app = typer.Typer(
+    name="upgrade",
+    help="Rehearse the takeover of a cluster from the Go operator, or from another version of Grove.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def plan(
+    name: Annotated[str | None, typer.Argument(help="The PodCliqueSet; all sets if omitted.")] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace; every namespace if omitted.")
+    ] = "",
+    output: Annotated[
+        Format | None, typer.Option("--output", "-o", help="Print as data instead of as text.")
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            help="The OperatorConfiguration that the operator will have; defaults if omitted.",
+            show_default=False,
+        ),
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Compare what runs with what this version would write; nothing is written.
+
+    Lists every object of each set that would be created, written or removed, with the fields, and every pod
+    that would restart, with the field that is the reason. Exits with 1 if any pod would restart, with 0 if
+    none would.
+    """
+    from grove.cli.loop import run_loop
+    from grove.cli.operating import configuration_from
+
+    configuration = configuration_from(config)
+    found = run_loop(_look(kubeconfig, context, configuration, namespace, name or ""))
+    if output is not None:
+        emit(dumped({"items": [as_manifest(each) for each in found]}, output))
+    elif found:
+        emit("\n\n".join("\n".join(lines(each)) for each in found))
+    else:
+        say("grove: no PodCliqueSets found")
+    restarts = sum(len(each.restarts) for each in found)
+    pods = sum(each.pods for each in found)
+    say(f"grove: {restarts} of {pods} pods on nodes would restart")
+    if restarts:
+        raise typer.Exit(1)
+
+
+async def _look(
+    kubeconfig: str | None,
+    context: str | None,
+    configuration: "OperatorConfiguration",
+    namespace: str,
+    name: str,
+) -> "list[SetRehearsal]":
+    from grove.cli.connect import connected
+    from grove.cli.rehearsing import rehearse
+    from grove.cli.talk import Failed
+
+    asyncio.get_running_loop().set_exception_handler(_unless_closed)
+    async with connected(kubeconfig, context) as reached:
+        found = await rehearse(reached.client, configuration, namespace, name)
+    if name and not found:
+        where = f" in namespace {namespace!r}" if namespace else ""
+        raise Failed(f"there is no PodCliqueSet {name!r}{where}")
+    return found
+
+
+def _unless_closed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Tell what nobody handles, but for the answers to watches that are given up once everything is read."""
+    if "SSL protocol" not in context.get("message", ""):
+        loop.default_exception_handler(context)
+
+
+def lines(found: "SetRehearsal") -> Iterator[str]:
+    """What would happen to one set, line by line."""
+    from grove.words import counted
+
+    restarts = f"{len(found.restarts)} of {found.pods} pods on nodes would restart"
+    if found.refused:
+        yield f"PodCliqueSet {found.key}  would be refused; what runs goes on  {restarts}"
+        yield from (f"  refuse   {each}" for each in found.refused)
+        return
+    written = counted(len(found.changes), "object would be written", "objects would be written")
+    yield f"PodCliqueSet {found.key}  {written}  {restarts}"
+    for change in found.changes:
+        fields = f": {', '.join(change.fields)}" if change.fields else ""
+        yield f"  {change.verb:8} {change.kind} {change.name}{fields}"
+    for end in found.ends:
+        yield f"  {'restart' if end.restarts else 'replace':8} pod {end.name}: {end.reason}"
+
+
+def as_manifest(found: "SetRehearsal") -> "Manifest":
+    """The same as data."""
+    return {
+        "namespace": found.key.namespace,
+        "name": found.key.name,
+        "podsOnNodes": found.pods,
+        "refused": list(found.refused),
+        "changes": [
+            {"verb": str(each.verb), "kind": each.kind, "name": each.name, "fields": list(each.fields)}
+            for each in found.changes
+        ],
+        "restarts": [{"pod": each.name, "reason": each.reason} for each in found.restarts],
+        "replaced": [{"pod": each.name, "reason": each.reason} for each in found.ends if not each.restarts],
+    }

@@ -1,0 +1,65 @@
+"""How many replicas of a set an update may take down and add. Pure."""
+
+from typing import NamedTuple
+
+from grove.api.cliqueset import PodCliqueSet
+from grove.errors import FieldError
+
+
+class Budget(NamedTuple):
+    """What an update may do at the same time."""
+
+    unavailable: int = 1
+    surge: int = 0
+
+
+FIELD = "spec.updateStrategy.rollingRecreate"
+
+
+def budget_of(cliqueset: PodCliqueSet) -> Budget:
+    """The limits of a set's update in replicas; by default one may be down, and none is added."""
+    strategy = cliqueset.spec.update_strategy
+    limits = strategy.rolling_recreate if strategy is not None else None
+    if limits is None:
+        return Budget()
+    replicas = cliqueset.spec.replicas
+    surge = _resolved(limits.max_surge, replicas, up=True, default=0)
+    unavailable = _resolved(limits.max_unavailable, replicas, up=False, default=1)
+    # A share of few replicas may be less than one: then one at a time, or nothing would ever happen.
+    return Budget(unavailable if unavailable or surge else 1, surge)
+
+
+def validate_budget(cliqueset: PodCliqueSet) -> list[FieldError]:
+    """What is wrong with the limits of a set's update."""
+    strategy = cliqueset.spec.update_strategy
+    limits = strategy.rolling_recreate if strategy is not None else None
+    if limits is None:
+        return []
+    errors = []
+    for name, value in (("maxUnavailable", limits.max_unavailable), ("maxSurge", limits.max_surge)):
+        if value is not None and _share(value) is None:
+            message = f"must be a number of replicas, or a percentage such as 25%; got {value!r}"
+            errors.append(FieldError(f"{FIELD}.{name}", message))
+    if limits.max_unavailable in (0, "0", "0%") and limits.max_surge in (None, 0, "0", "0%"):
+        message = "must not be 0 unless maxSurge is set: nothing could be updated"
+        errors.append(FieldError(f"{FIELD}.maxUnavailable", message))
+    return errors
+
+
+def _resolved(value: int | str | None, replicas: int, *, up: bool, default: int) -> int:
+    found = _share(value) if value is not None else (default, False)
+    if found is None:
+        return default
+    number, percent = found
+    if not percent:
+        return number
+    return -(-number * replicas // 100) if up else number * replicas // 100
+
+
+def _share(value: int | str) -> tuple[int, bool] | None:
+    """A number, and whether it is a percentage; None for anything else."""
+    text = str(value)
+    digits = text.removesuffix("%")
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 6:
+        return None
+    return int(digits), digits != text

@@ -1,0 +1,394 @@
+"""The update of a set: which replica has its turn, and which template each replica follows. Pure.
+
+A replica follows the set's present template, or the one that it followed before until it has its turn. Whose
+turn it is stands in the set's status before a child of the replica is changed. Replicas of which nothing is
+on a node lose nothing and follow at once. Of the others as many have their turn as `maxUnavailable` allows,
+those first that do not serve anyway; a turn is over when all pods of the replica follow and it is available
+again. With `maxSurge` further replicas exist meanwhile, on the present template.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from itertools import takewhile
+
+from grove.api import labels, names
+from grove.api.clique import PodClique, PodCliqueUpdateProgress
+from grove.api.cliqueset import CurrentlyUpdating, PodCliqueSet, PodCliqueSetUpdateProgress
+from grove.api.controller_revision import ControllerRevision
+from grove.api.gang import PodGang
+from grove.api.scaling_group import PodCliqueScalingGroup, PodCliqueScalingGroupUpdateProgress
+from grove.meta import Manifest, Object
+from grove.plan.availability import ReplicaCliques, said_ready
+from grove.plan.conditions import timestamp
+from grove.plan.layout import Layout, PlannedClique
+from grove.plan.update.budget import budget_of
+from grove.plan.update.groups import PodsOf, has_turn, may_restart
+from grove.plan.update.pods import has_outdated, ready_pods
+from grove.plan.update.revisions import TemplateRevision, follows, present_revision, recorded_revision
+
+
+@dataclass(frozen=True)
+class UpdateState:
+    """A set and what of it an update looks at."""
+
+    cliqueset: PodCliqueSet
+    layout: Layout
+    cliques: Mapping[str, PodClique] = field(default_factory=dict)
+    gangs: Mapping[str, PodGang] = field(default_factory=dict)
+    groups: Mapping[str, PodCliqueScalingGroup] = field(default_factory=dict)
+    recorded: Mapping[str, ControllerRevision] = field(default_factory=dict)
+    #: The gangs that have pods on nodes.
+    placed: Collection[str] = ()
+    pods_of: PodsOf = lambda clique: ()
+    #: Whether a clique that was made by somebody else has the pod template that it should have.
+    same: Callable[[PodClique], bool] = lambda clique: True
+
+
+@dataclass(frozen=True)
+class SetUpdate:
+    """Which template the replicas of a set follow."""
+
+    present: TemplateRevision
+    state: UpdateState | None = None
+    #: The replicas that stay with an earlier template for now, and its hash; empty for one that is unknown.
+    staying: Mapping[int, str] = field(default_factory=dict)
+    #: The replicas of which something does not follow the present template yet.
+    behind: frozenset[int] = frozenset()
+    #: The replicas that have their turn, in the order in which they got it.
+    turns: tuple[int, ...] = ()
+    #: Those of them that got it just now: nothing of them is taken down before the status says so.
+    new_turns: tuple[int, ...] = ()
+    #: How many replicas there are beyond those that the set asks for.
+    surge: int = 0
+    #: Why no further replica gets its turn although some are behind.
+    waits_for: Sequence[int] = ()
+
+    @property
+    def finished(self) -> bool:
+        return not self.behind and not self.turns
+
+    def revision(self, replica: int) -> TemplateRevision | None:
+        """What a replica is built from; None for one that stays with a template which nobody recorded."""
+        known = self.staying.get(replica)
+        return self.present if known is None else self.known(known)
+
+    def known(self, hash_: str) -> TemplateRevision | None:
+        """The template with this hash, if it is recorded."""
+        if hash_ == self.present.hash:
+            return self.present
+        if hash_ not in self._known:
+            state = self.state
+            found = (
+                state.recorded.get(names.template_revision(state.cliqueset.name, hash_)) if state else None
+            )
+            self._known[hash_] = (
+                recorded_revision(state.cliqueset, found, hash_) if state and found is not None else None
+            )
+        return self._known[hash_]
+
+    def _recorded(self, hash_: str) -> TemplateRevision | None:
+        if self.state is None:
+            return None
+        cliqueset = self.state.cliqueset
+        found = self.state.recorded.get(names.template_revision(cliqueset.name, hash_))
+        return recorded_revision(cliqueset, found, hash_) if found is not None else None
+
+    @cached_property
+    def _known(self) -> dict[str, TemplateRevision | None]:
+        return {}
+
+    def clique_revision(self, replica: int, clique: PlannedClique) -> TemplateRevision | None:
+        """What a clique is built from; None for one that stays as it is, whatever that is."""
+        wanted = self.revision(replica)
+        if wanted is None or clique.group is None or self.state is None or not self.behind:
+            return wanted
+        if self.state.cliqueset.on_delete:
+            return wanted
+        return self._member_revision(clique, wanted, may=self._may_restart(replica, clique))
+
+    def _member_revision(
+        self, clique: PlannedClique, wanted: TemplateRevision, *, may: bool
+    ) -> TemplateRevision | None:
+        """The template of a clique in a scaling group: the replicas of the group follow one by one."""
+        assert clique.group is not None
+        assert self.state is not None
+        siblings = [
+            names.group_clique(clique.group.group, clique.group.number, role)
+            for role in clique.group.config.clique_names
+        ]
+        there = [self.state.cliques[name] for name in siblings if name in self.state.cliques]
+        living = self.state.cliques.get(clique.name)
+        if not there or may:
+            return wanted
+        hashes = [follows(each) for each in ([living] if living is not None else there)]
+        known = next((each for each in hashes if each != wanted.hash), wanted.hash)
+        if known == wanted.hash:
+            return wanted
+        if known is None:
+            return wanted if all(map(self.state.same, there)) else None
+        before = self.known(known)
+        roles = clique.group.config.clique_names
+        if before is not None and all(
+            before.pod_template(each) == wanted.pod_template(each) for each in roles
+        ):
+            # Nothing of its pods changes.
+            return wanted
+        return before
+
+    def _may_restart(self, replica: int, clique: PlannedClique) -> bool:
+        """Whether a replica of a scaling group may be taken down now."""
+        assert clique.group is not None
+        assert self.state is not None
+        state = self.state
+        group = state.groups.get(clique.group.group)
+        if group is None or replica not in self.behind:
+            return True
+        unplaced = names.base_gang(state.cliqueset.name, replica) not in state.placed
+        if unplaced and not state.cliqueset.update_paused:
+            return True
+        if not has_turn(state.cliqueset, replica):
+            return False
+        number = clique.group.number
+        members = [names.group_clique(group.name, number, role) for role in group.spec.clique_names]
+        there = [state.cliques[name] for name in members if name in state.cliques]
+        return may_restart(group, number, there, state.pods_of)
+
+
+def plan_update(state: UpdateState) -> SetUpdate:
+    """Which template each replica follows now, and which replica gets its turn next."""
+    cliqueset = state.cliqueset
+    present = present_revision(cliqueset)
+    behind = _behind(state, present)
+    turns = [each.replica_index for each in _turns(cliqueset)]
+    if cliqueset.on_delete:
+        return SetUpdate(present, state, behind=frozenset(behind))
+    unfinished = tuple(
+        replica
+        for replica in dict.fromkeys(turns)
+        if replica < cliqueset.spec.replicas and (replica in behind or _is_at_work(state, replica))
+    )
+    if not behind and not unfinished:
+        return SetUpdate(present, state)
+    surge = _surge(state)
+    waiting = {replica for replica in behind if not _is_placed(state, replica)}
+    candidates = [
+        replica for replica in sorted(behind) if replica not in unfinished and replica not in waiting
+    ]
+    chosen, blockers = _next_turns(state, present, unfinished, candidates, surge)
+    free: set[int] = set() if cliqueset.update_paused else waiting
+    staying = {
+        replica: recorded
+        for replica, recorded in behind.items()
+        if replica not in free and replica not in unfinished and recorded != present.hash
+    }
+    return SetUpdate(
+        present,
+        state,
+        staying,
+        frozenset(behind),
+        (*unfinished, *chosen),
+        tuple(chosen),
+        surge,
+        blockers,
+    )
+
+
+def _surge(state: UpdateState) -> int:
+    """How many replicas are added; while the update is paused, those that are there stay."""
+    cliqueset, surge = state.cliqueset, budget_of(state.cliqueset).surge
+    if not cliqueset.update_paused:
+        return surge
+    first = cliqueset.spec.replicas
+    there = (names.base_gang(cliqueset.name, first + number) in state.gangs for number in range(surge))
+    return sum(1 for _ in takewhile(bool, there))
+
+
+def _turns(cliqueset: PodCliqueSet) -> Sequence[CurrentlyUpdating]:
+    progress = cliqueset.status.update_progress
+    if progress is None or progress.update_ended_at is not None:
+        return ()
+    return progress.currently_updating
+
+
+def _behind(state: UpdateState, present: TemplateRevision) -> dict[int, str]:
+    """The replicas of which something does not follow the present template, each with what it follows."""
+    cliqueset, found = state.cliqueset, dict[int, str]()
+    for child in _children(state):
+        known = follows(child)
+        if known == present.hash and not (
+            isinstance(child, PodClique) and has_outdated(child, state.pods_of)
+        ):
+            continue
+        if known is None and _is_up_to_date(state, child):
+            continue
+        replica = names.set_replica(cliqueset.name, child.name)
+        if replica is not None and replica < cliqueset.spec.replicas and not child.terminating:
+            found.setdefault(replica, _followed_by(state, replica, known))
+    return found
+
+
+def _children(state: UpdateState) -> Iterator[Object]:
+    yield from state.gangs.values()
+    yield from state.groups.values()
+    yield from state.cliques.values()
+
+
+def _is_up_to_date(state: UpdateState, child: Object) -> bool:
+    """Whether an object that somebody else made has what it should have; only cliques have templates."""
+    if not isinstance(child, PodClique):
+        return True
+    return state.same(child) and not has_outdated(child, state.pods_of)
+
+
+def _followed_by(state: UpdateState, replica: int, known: str | None) -> str:
+    """The hash of the template that a replica follows: its base gang says so, or else what is left of it."""
+    gang = state.gangs.get(names.base_gang(state.cliqueset.name, replica))
+    recorded = follows(gang) if gang is not None else None
+    return recorded or known or ""
+
+
+def _is_placed(state: UpdateState, replica: int) -> bool:
+    return names.base_gang(state.cliqueset.name, replica) in state.placed
+
+
+def _is_at_work(state: UpdateState, replica: int) -> bool:
+    """Whether what an update took down of a replica is not back yet, above its minimum too."""
+    name = state.cliqueset.name
+    for role in state.cliqueset.template.standalone_cliques:
+        clique = state.cliques.get(names.clique(name, replica, role.name))
+        if clique is not None and _is_open(clique.status.update_progress):
+            return True
+    for group_name, _ in state.layout.groups(replica):
+        group = state.groups.get(group_name)
+        if group is not None and _is_open(group.status.update_progress):
+            return True
+    return not _serves(state, replica)
+
+
+def _is_open(progress: PodCliqueUpdateProgress | PodCliqueScalingGroupUpdateProgress | None) -> bool:
+    return progress is not None and progress.update_ended_at is None
+
+
+def _serves(state: UpdateState, replica: int) -> bool:
+    """Whether a replica is available by its pods; statuses may be written later."""
+    return _available(state, replica, lambda clique: ready_pods(state.pods_of(clique)))
+
+
+def _available(state: UpdateState, replica: int, ready: Callable[[PodClique], int] = said_ready) -> bool:
+    cliques = ReplicaCliques.of(list(state.layout.gangs(replica)), state.cliques)
+    return cliques.available(state.layout, replica, ready)
+
+
+def _next_turns(
+    state: UpdateState,
+    present: TemplateRevision,
+    unfinished: Sequence[int],
+    candidates: Sequence[int],
+    surge: int,
+) -> tuple[list[int], Sequence[int]]:
+    """The replicas that get their turn now; and if none does, those that must serve again first."""
+    cliqueset = state.cliqueset
+    recorded = names.template_revision(cliqueset.name, present.hash) in state.recorded
+    if cliqueset.update_paused or not candidates or not recorded:
+        return [], unfinished
+    budget = budget_of(cliqueset)
+    allowed = budget.unavailable + _serving_surge(state, surge)
+    if len(unfinished) >= allowed:
+        return [], unfinished
+    serving = {replica for replica in candidates if _serves(state, replica)}
+    down = [replica for replica in candidates if replica not in serving]
+    chosen = down[: allowed - len(unfinished)]
+    broken = list(_broken(state, {*unfinished, *candidates}))
+    left = allowed - len(unfinished) - len(down) - len(broken)
+    chosen += [replica for replica in candidates if replica in serving][: max(0, left)]
+    return chosen, () if chosen else (*unfinished, *broken)
+
+
+def _serving_surge(state: UpdateState, surge: int) -> int:
+    first = state.cliqueset.spec.replicas
+    return sum(_is_placed(state, first + n) and _serves(state, first + n) for n in range(surge))
+
+
+def _broken(state: UpdateState, others: Collection[int]) -> Iterator[int]:
+    """Replicas that were placed, follow already and do not serve: they count against what may be down."""
+    for replica in range(state.cliqueset.spec.replicas):
+        if replica not in others and _is_placed(state, replica) and not _available(state, replica):
+            yield replica
+
+
+def update_progress(update: SetUpdate, *, now: datetime) -> Manifest | None:
+    """The progress as the set's status tells it; None where there never was an update."""
+    state = update.state
+    if state is None:
+        return None
+    status = state.cliqueset.status
+    before, stamp = status.update_progress, timestamp(now)
+    changed = status.current_generation_hash not in (None, update.present.hash)
+    known = (
+        names.template_revision(state.cliqueset.name, status.current_generation_hash or "") in state.recorded
+    )
+    begins = changed and (known or not update.finished)
+    ended = before is None or before.update_ended_at is not None
+    reopens = not state.cliqueset.on_delete and not update.finished and ended
+    started = stamp if begins or reopens or before is None else before.update_started_at or stamp
+    if before is None and not begins and not reopens:
+        return None
+    return {
+        "updateStartedAt": started,
+        "updateEndedAt": _ended(update, before, stamp, begins=begins or reopens),
+        **_counts(update, state),
+        "currentlyUpdating": [_turn(each, before, stamp) for each in update.turns] or None,
+    }
+
+
+def _ended(
+    update: SetUpdate, before: PodCliqueSetUpdateProgress | None, stamp: str, *, begins: bool
+) -> str | None:
+    assert update.state is not None
+    if not update.finished and not update.state.cliqueset.on_delete:
+        return None
+    known = before.update_ended_at if before is not None and not begins else None
+    return known or stamp
+
+
+def _turn(replica: int, before: PodCliqueSetUpdateProgress | None, stamp: str) -> Manifest:
+    turns = before.currently_updating if before is not None else ()
+    known = next((each for each in turns if each.replica_index == replica), None)
+    started = known.update_started_at if known is not None else None
+    return {"replicaIndex": replica, "updateStartedAt": started or stamp}
+
+
+def _replica_of(state: UpdateState, name: str) -> int:
+    found = names.set_replica(state.cliqueset.name, name)
+    return -1 if found is None else found
+
+
+def _counts(update: SetUpdate, state: UpdateState) -> Manifest:
+    """How many standalone cliques and scaling groups follow with all of their pods."""
+    cliqueset, target = state.cliqueset, update.present.hash
+    replicas, template = cliqueset.spec.replicas, cliqueset.template
+    late: set[str] = set()
+    if update.behind:
+        late = {
+            (labels.SCALING_GROUP in clique.labels and clique.labels[labels.SCALING_GROUP]) or clique.name
+            for clique in state.cliques.values()
+            if follows(clique) not in (None, target) or has_outdated(clique, state.pods_of)
+        }
+        late |= {name for name, group in state.groups.items() if follows(group) not in (None, target)}
+    # Replicas that are there for the update only do not count, nor do those that go.
+    counted = [name for name in (*state.cliques, *state.groups) if _replica_of(state, name) < replicas]
+    standalone = [
+        name
+        for name in counted
+        if name in state.cliques and labels.SCALING_GROUP not in state.cliques[name].labels
+    ]
+    return {
+        "updatedPodCliquesCount": sum(name not in late for name in standalone),
+        "totalPodCliquesCount": replicas * len(template.standalone_cliques),
+        "updatedPodCliqueScalingGroupsCount": sum(
+            name in state.groups and name not in late for name in counted
+        ),
+        "totalPodCliqueScalingGroupsCount": replicas * len(template.pod_clique_scaling_groups),
+    }

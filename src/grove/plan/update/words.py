@@ -1,0 +1,61 @@
+"""What a set says of its update: how far it is, what it waits for. Pure."""
+
+from grove.api import conditions, labels
+from grove.api.cliqueset import PodCliqueSet
+from grove.meta import Condition, Manifest
+from grove.plan.update.replicas import SetUpdate
+from grove.plan.why_not import why_not
+from grove.words import counted
+
+
+def update_condition(update: SetUpdate) -> Condition | None:
+    """That an update goes on; None when there is none, or when it is left to whoever deletes pods."""
+    state = update.state
+    if state is None or update.finished:
+        return None
+    cliqueset = state.cliqueset
+    if cliqueset.on_delete:
+        return None
+    done = cliqueset.spec.replicas - len({*update.behind, *update.turns})
+    progress = f"{done} of {counted(cliqueset.spec.replicas, 'replica')} updated"
+    if cliqueset.update_paused:
+        return _condition(
+            conditions.UPDATE_PAUSED, f"{progress}; paused by the annotation {labels.UPDATE_PAUSED}"
+        )
+    at_work = update.turns or update.waits_for
+    if not at_work:
+        return _condition(conditions.ROLLING_RECREATE, f"{progress}; the next follow at once")
+    replica = at_work[0]
+    verb = "is being updated" if replica in update.turns else "must be available again first"
+    message = f"{progress}; replica {replica} {verb}"
+    why = _why_not(update, replica)
+    return _condition(conditions.ROLLING_RECREATE, f"{message}: {why}" if why else message)
+
+
+def update_news(cliqueset: PodCliqueSet, progress: Manifest | None) -> tuple[bool, bool]:
+    """Whether a progress says for the first time that an update began, and that one is over.
+
+    Pods that are left to whoever deletes them have no update that begins or ends.
+    """
+    if progress is None or cliqueset.on_delete:
+        return False, False
+    before = cliqueset.status.update_progress
+    started, ended = progress["updateStartedAt"], progress["updateEndedAt"]
+    is_new = before is None or before.update_started_at != started
+    return is_new, ended is not None and (is_new or before is None or before.update_ended_at != ended)
+
+
+def _condition(reason: str, message: str) -> Condition:
+    return Condition(type=conditions.UPDATE_IN_PROGRESS, status="True", reason=reason, message=message)
+
+
+def _why_not(update: SetUpdate, replica: int) -> str:
+    """What keeps the gangs of a replica from running, in the words of the first that does not."""
+    state = update.state
+    assert state is not None
+    for planned in state.layout.gangs(replica):
+        gang = state.gangs.get(planned.name)
+        found = why_not(gang.status.conditions) if gang is not None else None
+        if gang is not None and found is not None and found.condition is not None:
+            return f"gang {gang.name}: {found.condition.message or found.condition.reason}"
+    return ""

@@ -1,0 +1,250 @@
+"""`grove upgrade plan` tells beforehand what the operator will write, and which pods will restart for what."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.adoption.go_sets import SETS, cliqueset, create, group, install, on_scheduler, role
+from tests.adoption.go_shapes import GoSet
+from tests.adoption.taking_over import CLUSTERS, CONFIGURATION, by_name, identities, take_over
+from tests.cli.conftest import Grove, grove
+from tests.cli.processes import started
+
+from grove.api import kinds
+from grove.api.config import OperatorConfiguration, load
+from grove.cli.rehearsing import rehearse
+from grove.kube.client import Client
+from grove.kube.config import load as connection
+from grove.kube.transport import HttpTransport
+from grove.meta import Key, Manifest
+from grove.plan.rehearsal import SetRehearsal, Verb
+from grove.testing.virtual_time import virtual_clock
+from grove.testing.world import World, configuration_for
+
+__all__ = ["grove"]
+WATCHED = (kinds.CLIQUESETS, kinds.CLIQUES, kinds.GANGS, kinds.SCALING_GROUPS, kinds.SERVICES, kinds.PODS)
+
+
+async def rehearsed(
+    world: World, configuration: OperatorConfiguration = CONFIGURATION
+) -> dict[str, SetRehearsal]:
+    found = await rehearse(world.user, configuration, clock=virtual_clock())
+    return {each.key.name: each for each in found}
+
+
+def test_of_sets_as_the_go_operator_left_them_no_pod_would_restart() -> None:
+    async def story(world: World) -> None:
+        await install(world, *SETS.values())
+        await world.settle()
+        writes = world.writes(everybody=True)
+        found = await rehearsed(world)
+        assert world.writes(everybody=True) == writes
+        assert set(found) == set(SETS)
+        assert {name: each.ends for name, each in found.items()} == dict.fromkeys(SETS, ())
+        assert {name: each.refused for name, each in found.items()} == dict.fromkeys(SETS, ())
+        assert sum(each.pods for each in found.values()) == len(await world.all(kinds.PODS))
+
+    take_over(story)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_what_it_says_is_what_the_operator_then_writes(name: str) -> None:
+    async def story(world: World) -> None:
+        await install(world, SETS[name])
+        await world.settle()
+        found = (await rehearsed(world))[name]
+        before = {resource: await by_name(world, resource) for resource in WATCHED}
+        await world.start_operator()
+        await world.settle()
+        told = {(each.kind, each.name) for each in found.changes if each.verb is Verb.WRITE}
+        for resource in WATCHED:
+            for child, after in (await by_name(world, resource)).items():
+                if child not in before[resource]:
+                    continue
+                wrote = _without_status(after) != _without_status(before[resource][child])
+                assert wrote == ((resource.kind, child) in told), (resource.kind, child)
+        assert (await rehearsed(world))[name].changes == ()
+
+    take_over(story)
+
+
+def _without_status(manifest: Manifest) -> Manifest:
+    """What a plan speaks of; which pods a gang lists is written by the gang, once the set is planned."""
+    metadata = {
+        key: value
+        for key, value in manifest["metadata"].items()
+        if key not in ("resourceVersion", "managedFields", "generation")
+    }
+    spec = dict(manifest.get("spec") or {})
+    if "podgroups" in spec:
+        spec["podgroups"] = [{**each, "podReferences": []} for each in spec["podgroups"]]
+    return {"metadata": metadata, "spec": spec}
+
+
+async def edit(world: World, name: str, change: Any) -> None:
+    """Edit the template of a set while no operator runs."""
+    found = await world.get(kinds.CLIQUESETS, name) or {}
+    template = found["spec"]["template"]
+    change(template)
+    await world.user.merge_patch(kinds.CLIQUESETS, Key("default", name), {"spec": {"template": template}})
+
+
+def _image(template: Manifest) -> None:
+    template["cliques"][1]["spec"]["podSpec"]["containers"][0]["image"] = "registry.example.com/app:2"
+
+
+def _variable(template: Manifest) -> None:
+    template["cliques"][1]["spec"]["podSpec"]["containers"][0]["env"] = [{"name": "B", "value": "2"}]
+
+
+def _label(template: Manifest) -> None:
+    template["cliques"][1]["labels"] = {"tier": "gold"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (_image, "spec.podSpec.containers[main].image"),
+        (_variable, "spec.podSpec.containers[main].env"),
+        (_label, "metadata.labels[tier]"),
+    ],
+    ids=["image", "variable", "label"],
+)
+def test_an_edit_that_no_operator_saw_yet_names_its_pods_and_the_field(change: Any, field: str) -> None:
+    async def story(world: World) -> None:
+        await install(world, SETS["plain"])
+        await edit(world, "plain", change)
+        found = (await rehearsed(world))["plain"]
+        workers = {
+            name
+            for name, pod in (await by_name(world, kinds.PODS)).items()
+            if pod["metadata"]["labels"]["grove.io/podclique"] == "plain-0-worker"
+        }
+        assert {each.name for each in found.restarts} == workers
+        assert {each.reason for each in found.restarts} == {field}
+
+    take_over(story)
+
+
+def test_with_on_delete_an_edit_restarts_nothing() -> None:
+    async def story(world: World) -> None:
+        await install(world, SETS["manual"])
+        await edit(world, "manual", lambda template: template["cliques"][0].update(labels={"tier": "gold"}))
+        found = (await rehearsed(world))["manual"]
+        assert found.ends == ()
+
+    take_over(story)
+
+
+def test_pods_that_an_update_of_the_go_operator_has_not_reached_would_restart() -> None:
+    async def story(world: World) -> None:
+        await install(world, SETS["plain"])
+        behind = min(await by_name(world, kinds.PODS))
+        marks = {"metadata": {"labels": {"grove.io/pod-template-hash": "older"}}}
+        await world.user.merge_patch(kinds.PODS, Key("default", behind), marks)
+        found = (await rehearsed(world))["plain"]
+        assert [each.name for each in found.restarts] == [behind]
+        assert found.restarts[0].reason.startswith("metadata.labels[grove.io/pod-template-hash]")
+
+    take_over(story)
+
+
+def test_pods_of_a_replica_that_is_scaled_away_would_end() -> None:
+    async def story(world: World) -> None:
+        await install(world, SETS["several"])
+        await world.scale("several", 2)
+        found = (await rehearsed(world))["several"]
+        gone = {name for name in await identities(world) if name.startswith("several-2-")}
+        assert {each.name for each in found.restarts} == gone
+        assert all("the set has no such PodClique" in each.reason for each in found.restarts)
+
+    take_over(story)
+
+
+def test_failed_pods_are_replaced_which_is_no_restart() -> None:
+    async def story(world: World) -> None:
+        await install(world, SETS["plain"])
+        failed = min(await by_name(world, kinds.PODS))
+        await world.user.merge_patch(
+            kinds.PODS, Key("default", failed), {"status": {"phase": "Failed"}}, subresource="status"
+        )
+        found = (await rehearsed(world))["plain"]
+        assert found.restarts == []
+        assert [(each.name, each.reason) for each in found.ends] == [
+            (failed, "status.phase: failed pods are replaced")
+        ]
+
+    take_over(story)
+
+
+def test_a_set_that_would_be_refused_says_why_and_keeps_its_pods() -> None:
+    async def story(world: World) -> None:
+        await install(world, on_scheduler("volcano"))
+        found = (await rehearsed(world, load(configuration_for())))["train"]
+        assert "scheduler backend is not enabled in Grove" in found.refused[0]
+        assert (found.changes, found.ends) == ((), ())
+
+    take_over(story, CLUSTERS["volcano"][1])
+
+
+# The command --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of a cluster with two sets of the Go operator and no operator."""
+    folder = tmp_path_factory.mktemp("cluster")
+    file = folder / "kubeconfig"
+    with started("up", "--no-operator", "--write-kubeconfig", str(file), folder=folder) as process:
+        assert process.output.readline(), process.said
+        asyncio.run(_fill(file))
+        yield file
+        assert process.ask_to_stop() == 0
+
+
+async def _fill(kubeconfig: Path) -> None:
+    client = Client(HttpTransport(connection(str(kubeconfig))))
+    roles = [role("fe"), role("work", 2)]
+    edited = GoSet(cliqueset("edited", roles, podCliqueScalingGroups=[group("g", ["work"], 2)]))
+    try:
+        await create(client, 4, SETS["plain"], edited)
+        found: Manifest = await client.get(kinds.CLIQUESETS, Key("default", "edited"), type=dict)
+        template = found["spec"]["template"]
+        _image(template)
+        patch = {"spec": {"template": template}}
+        await client.merge_patch(kinds.CLIQUESETS, Key("default", "edited"), patch)
+    finally:
+        await client.close()
+
+
+def test_the_command_ends_with_zero_if_no_pod_would_restart(kubeconfig: Path, grove: Grove) -> None:
+    ran = grove("upgrade", "plan", "plain", "--kubeconfig", str(kubeconfig))
+    assert ran.code == 0, ran.err
+    first, *rest = ran.out.splitlines()
+    assert first.startswith("PodCliqueSet default/plain  ")
+    assert first.endswith("0 of 4 pods on nodes would restart")
+    assert "  remove   ServiceAccount plain" in rest
+    assert any(line.startswith("  write    PodGang plain-0: ") for line in rest)
+    assert "grove: 0 of 4 pods on nodes would restart" in ran.err
+
+
+def test_the_command_ends_with_one_and_lists_each_pod_that_would_restart(
+    kubeconfig: Path, grove: Grove
+) -> None:
+    ran = grove("upgrade", "plan", "--kubeconfig", str(kubeconfig), "-n", "default", "-o", "json")
+    assert ran.code == 1
+    found = {each["name"]: each for each in json.loads(ran.out)["items"]}
+    assert found["plain"]["restarts"] == []
+    restarts = found["edited"]["restarts"]
+    assert len(restarts) == 4
+    assert {each["reason"] for each in restarts} == {"spec.podSpec.containers[main].image"}
+    assert all(each["pod"].startswith("edited-0-g-") for each in restarts)
+
+
+def test_the_command_names_a_set_that_does_not_exist(kubeconfig: Path, grove: Grove) -> None:
+    ran = grove("upgrade", "plan", "nope", "--kubeconfig", str(kubeconfig))
+    assert (ran.code, ran.out) == (1, "")
+    assert "there is no PodCliqueSet 'nope'" in ran.err

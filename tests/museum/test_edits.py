@@ -1,0 +1,250 @@
+"""Edits that mean nothing, another operator, a set that is made again: who is restarted, and who is not."""
+
+import copy
+from collections.abc import Callable
+
+import pytest
+from tests.scenarios.stories import (
+    PODGROUPS_136,
+    STAGES,
+    events_about,
+    gpu_role,
+    pass_time,
+    scheduler_objects,
+    set_condition,
+    uid_of,
+    until_gone,
+    until_running,
+)
+from tests.scenarios.workloads import in_order
+
+import grove.assembly
+from grove.api import kinds, labels
+from grove.api.cliqueset import PodCliqueTemplate
+from grove.api.config import load
+from grove.meta import Key, Manifest
+from grove.plan.hashing import template_hash
+from grove.testing import make
+from grove.testing.world import World, WorldOptions, configuration_for, run_world
+
+CONTAINERS: list[Manifest] = [
+    {
+        "name": "main",
+        "image": "registry.example/serve:1",
+        "env": [{"name": "A", "value": "1"}, {"name": "B"}],
+    },
+    {"name": "side", "image": "registry.example/side:1"},
+]
+
+
+def serving(**pod: object) -> Manifest:
+    spec = {"containers": CONTAINERS, "nodeSelector": {}, **pod}
+    return make.cliqueset_manifest("train", [make.template("worker", 2, pod=spec)])
+
+
+def template_of(manifest: Manifest) -> PodCliqueTemplate:
+    roles = manifest["spec"]["template"]["cliques"]
+    return make.cliqueset("train", copy.deepcopy(roles)).template.cliques[0]
+
+
+def reordered(value: object) -> object:
+    """The same value, whose maps are written in another order."""
+    if isinstance(value, dict):
+        return {key: reordered(value[key]) for key in reversed(value)}
+    return [reordered(each) for each in value] if isinstance(value, list) else value
+
+
+def with_defaults(manifest: Manifest) -> Manifest:
+    changed = copy.deepcopy(manifest)
+    pod = changed["spec"]["template"]["cliques"][0]["spec"]["podSpec"]
+    pod |= {"restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst"}
+    return changed
+
+
+def map_order(manifest: Manifest) -> Manifest:
+    changed = copy.deepcopy(manifest)
+    roles = changed["spec"]["template"]["cliques"]
+    changed["spec"]["template"]["cliques"] = reordered(roles)
+    return changed
+
+
+def more_replicas(manifest: Manifest) -> Manifest:
+    changed = copy.deepcopy(manifest)
+    changed["spec"]["template"]["cliques"][0]["spec"]["replicas"] = 3
+    return changed
+
+
+@pytest.mark.parametrize("edited", [map_order, with_defaults, more_replicas])
+def test_edits_without_meaning_restart_nothing(edited: Callable[[Manifest], Manifest]) -> None:
+    """grove#565, grove#661, grove#662: edits that change no meaning restart nothing, edits of replicas neither."""
+    manifest = serving()
+    same, other = edited(manifest), serving(containers=CONTAINERS[::-1])
+    assert template_hash(template_of(same)) == template_hash(template_of(manifest))
+    assert template_hash(template_of(other)) != template_hash(template_of(manifest))
+
+    async def story(world: World) -> None:
+        await world.apply(manifest)
+        await until_running(world, "train-0")
+        before = {uid_of(pod) for pod in await world.pods()}
+        # Back and forth, as quickly as a client can write.
+        for each in (same, manifest, same):
+            await world.apply(each)
+        await world.settle()
+        # A change that is taken back before anybody looked is none.
+        await world.kill_operator()
+        for each in (other, same):
+            await world.apply(each)
+        await world.start_operator()
+        await world.settle()
+        assert before <= {uid_of(pod) for pod in await world.pods()}
+        status = (await world.get(kinds.CLIQUESETS, "train") or {})["status"]
+        assert status["updatedReplicas"] == status["replicas"] == 1
+
+    run_world(story)
+
+
+def test_another_version_of_the_operator_deletes_no_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    """grove#709, grove#808: another version of the operator deletes no pod of a set that nobody edited."""
+
+    async def story(world: World) -> None:
+        group = make.scaling_group("sg", ["worker"], replicas=2, minAvailable=1)
+        roles = [make.template("leader"), make.template("worker", 2)]
+        await world.apply(in_order(make.cliqueset_manifest("train", roles, groups=[group])))
+        await world.settle()
+        before = {uid_of(pod): pod["metadata"]["resourceVersion"] for pod in await world.pods()}
+        assert len(before) == 5
+        await world.kill_operator()
+        # Its version is the tag of the image that waits, which is in the pods.
+        monkeypatch.setattr(grove.assembly, "__version__", "9.9.9")
+        await world.start_operator()
+        await pass_time(600)
+        await world.settle()
+        assert {uid_of(pod): pod["metadata"]["resourceVersion"] for pod in await world.pods()} == before
+        # Pods that come later have it.
+        lost = next(pod for pod in await world.pods() if "worker" in pod["spec"]["hostname"])
+        await world.user.delete(kinds.PODS, Key("default", lost["metadata"]["name"]))
+        await world.settle()
+        (new,) = [pod for pod in await world.pods() if uid_of(pod) not in before]
+        images = [each["image"] for each in new["spec"].get("initContainers", ())]
+        assert [image.rpartition(":")[2] for image in images] == ["9.9.9"]
+
+    run_world(story)
+
+
+MOVES = [("kai", "default"), ("volcano", "kai"), ("koordinator", "volcano"), ("yunikorn", "default")]
+
+
+@pytest.mark.parametrize(("first", "second"), MOVES, ids=["-".join(each) for each in MOVES])
+def test_another_scheduler_finds_nothing_of_the_first(first: str, second: str) -> None:
+    """grove#837: a set that changes its scheduler leaves no object and no mark of the first one."""
+    installed = tuple(name for name in (first, second) if name != "default")
+
+    async def story(world: World) -> None:
+        # Nothing of it fits, so that it moves at once.
+        manifest = make.cliqueset_manifest("train", [gpu_role("worker", 2)])
+        manifest["metadata"]["annotations"] = {labels.SCHEDULER_BACKEND: first}
+        await world.apply(manifest)
+        await pass_time(20)
+        born = marks(await world.pods())
+        manifest["metadata"]["annotations"] = {labels.SCHEDULER_BACKEND: second}
+        await world.apply(manifest)
+        await pass_time(60)
+        assert (await world.gang("train-0") or {})["metadata"]["labels"][labels.SCHEDULER_BACKEND] == second
+        pods = await world.pods()
+        assert len(pods) == 2
+        assert [key for key in marks(pods) & born if first in key or "pod-group" in key] == []
+        stage = STAGES["1.36" if first == "default" else first]
+        assert await scheduler_objects(world, stage) == []
+        await world.add_node("more", gpus=16)
+        await until_running(world, "train-0")
+
+    enabled = load(configuration_for(*installed))
+    run_world(story, WorldOptions(schedulers=installed, nodes=1, gpus=4, configuration=enabled))
+
+
+def marks(pods: list[Manifest]) -> set[str]:
+    """The keys of all labels and annotations."""
+    return {
+        key for pod in pods for kind in ("labels", "annotations") for key in pod["metadata"].get(kind, ())
+    }
+
+
+def test_an_error_that_stays_is_one_event_and_one_condition() -> None:
+    """grove#286, grove#226: an error that stays is one event and one condition, however often it is met."""
+
+    async def story(world: World) -> None:
+        manifest = make.cliqueset_manifest("train", {"worker": 1})
+        manifest["metadata"]["annotations"] = {labels.SCHEDULER_BACKEND: "nonesuch"}
+        await world.apply(manifest)
+        await world.settle()
+        for number in range(20):
+            patch = {"metadata": {"annotations": {"looked-at": str(number)}}}
+            await world.user.merge_patch(kinds.CLIQUESETS, Key("default", "train"), patch)
+            await pass_time(5)
+        accepted = await set_condition(world, "train", "Accepted")
+        assert (accepted["status"], accepted["reason"] != "") == ("False", True)
+        assert "nonesuch" in accepted["message"]
+        (told,) = await events_about(world, "PodCliqueSet", "train")
+        assert (told["type"], told["count"]) == ("Warning", 1)
+        assert told["message"] == accepted["message"]
+
+    run_world(story)
+
+
+def test_optional_fields_are_compared_by_meaning() -> None:
+    """grove PR#760: optional fields are compared by what they mean, not by whether they are written."""
+
+    async def story(world: World) -> None:
+        group = make.scaling_group("sg", ["worker"])
+        manifest = make.cliqueset_manifest("train", {"leader": 2, "worker": 1}, groups=[group])
+        await world.apply(manifest)
+        await until_running(world, "train-0")
+        await world.settle()
+        kinds_made = (kinds.GANGS, kinds.CLIQUES, kinds.SCALING_GROUPS, kinds.PODS, PODGROUPS_136)
+        before = {uid_of(each): each["spec"] for of in kinds_made for each in await world.all(of)}
+        # All of this is what was meant by leaving it out.
+        template = manifest["spec"]["template"]
+        template |= {"terminationDelay": "4h", "cliqueStartupType": "CliqueStartupTypeAnyOrder"}
+        template["cliques"][0]["spec"]["minAvailable"] = 2
+        template["cliques"][1]["spec"]["minAvailable"] = 1
+        template["podCliqueScalingGroups"][0] |= {"replicas": 1, "minAvailable": 1}
+        await world.apply(manifest)
+        await world.settle()
+        template["terminationDelay"] = "4h0m0s"
+        await world.apply(manifest)
+        await world.settle()
+        after = {uid_of(each): each["spec"] for of in kinds_made for each in await world.all(of)}
+        assert set(after) == set(before)
+        assert {key for key in after if after[key] != before[key]} == set()
+
+    run_world(story)
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["when it is gone", "at once"])
+def test_a_set_that_is_made_again_starts_from_nothing(*, waits: bool) -> None:
+    """grove#782: a set that is deleted and made again under its name starts from nothing."""
+
+    async def story(world: World) -> None:
+        for number in range(3):
+            manifest = serving(priorityClassName="")
+            await world.apply(manifest)
+            await until_running(world, "train-0")
+            first = {uid_of(pod) for pod in await world.pods()}
+            # An update is under way when it goes.
+            edited = serving(containers=[{**CONTAINERS[0], "image": f"registry.example/serve:{number + 2}"}])
+            await world.apply(edited)
+            await world.user.delete(kinds.CLIQUESETS, Key("default", "train"))
+            if waits:
+                await until_gone(world, kinds.CLIQUESETS, "train")
+                await world.settle()
+            await world.apply(manifest)
+
+            async def fresh(old: set[str] = first) -> bool:
+                pods = await world.pods()
+                states = [(pod["status"].get("phase"), uid_of(pod) in old) for pod in pods]
+                return states == [("Running", False)] * 2
+
+            await world.until(fresh, "the new set runs with pods of its own", seconds=60)
+            assert [len(pod["spec"]["containers"]) for pod in await world.pods()] == [2, 2]
+
+    run_world(story)
