@@ -159,7 +159,10 @@ class Object(View):
     @property
     def owner(self) -> OwnerReference | None:
         """The owner that controls this object, if any."""
-        return next((ref for ref in self.metadata.owner_references if ref.controller), None)
+        for reference in self.metadata.owner_references:
+            if reference.controller:
+                return reference
+        return None
 
 
 class UntypedObject(Object, frozen=True, gc=False, kw_only=True):
@@ -215,7 +218,10 @@ def _field_names(fields: Manifest) -> Manifest:
 
 def find_condition(conditions: Iterable[Condition], type: str) -> Condition | None:
     """The condition of this type, if the object has one."""
-    return next((condition for condition in conditions if condition.type == type), None)
+    for condition in conditions:
+        if condition.type == type:
+            return condition
+    return None
 
 
 def is_true(conditions: Iterable[Condition], type: str) -> bool:

@@ -67,10 +67,10 @@ def is_ours(gang: PodGang) -> bool:
 
     One that lost its label belongs to its set all the same, which gives it the label back.
     """
+    if gang.labels.get(labels.MANAGED_BY) == labels.MANAGER:
+        return True
     owner = gang.owner
-    return gang.labels.get(labels.MANAGED_BY) == labels.MANAGER or (
-        owner is not None and owner.kind == CLIQUESETS.kind
-    )
+    return owner is not None and owner.kind == CLIQUESETS.kind
 
 
 def named(base: str, gang: PodGang, context: Context, limit: int = NAME_LIMIT) -> str:
