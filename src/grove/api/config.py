@@ -74,7 +74,13 @@ class LeaderElection(View):
 class WebhookServer(View):
     """Where admission webhooks are served and with which certificate."""
 
-    bind_address: Annotated[str, says("Address; all when blank.")] = ""
+    enabled: Annotated[
+        bool | None,
+        says("Whether webhooks are served; when left out, where the operator runs in a pod and not elsewhere."),
+    ] = None
+    bind_address: Annotated[
+        str, says("Address; when blank the loopback, and every address where the operator runs in a pod.")
+    ] = ""
     port: Annotated[int, says("Port.")] = 2750
     server_cert_dir: Annotated[str, says("Folder of tls.crt and tls.key.")] = (
         "/etc/grove-operator/webhook-certs"
