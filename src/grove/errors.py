@@ -57,9 +57,13 @@ class Terminal(GroveError):
 
 
 class InvalidConfiguration(Terminal):
-    """The operator's configuration is wrong."""
+    """The operator's configuration is wrong; `errors` names each field, where it is a matter of fields."""
 
     code = "ERR_INVALID_CONFIGURATION"
+
+    def __init__(self, message: str, errors: Sequence[FieldError] = ()) -> None:
+        self.errors = tuple(errors)
+        super().__init__(message)
 
 
 class InvalidInput(Terminal):

@@ -75,7 +75,8 @@ def registry_for(scheduler: Scheduler, extensions: Sequence[Extension] | None = 
     broken = {each.name: each.problem for each in offered if each.backend is None}
     for index, name in enumerate(names):
         if name in broken and name not in BUILT_INS:
-            raise InvalidConfiguration(f"scheduler.profiles[{index}].name: {broken[name]}")
+            wrong = FieldError(f"scheduler.profiles[{index}].name", broken[name])
+            raise InvalidConfiguration(str(wrong), [wrong])
     usable = [each.backend for each in offered if each.backend is not None]
     try:
         return Registry.of(names, scheduler.default_profile_name, third_parties=usable)
@@ -83,7 +84,10 @@ def registry_for(scheduler: Scheduler, extensions: Sequence[Extension] | None = 
         if not broken:
             raise
         # A profile may name a scheduler whose backend could not even be asked.
-        raise InvalidConfiguration(f"{error}; not usable: {'; '.join(broken.values())}") from None
+        unusable = f"not usable: {'; '.join(broken.values())}"
+        raise InvalidConfiguration(
+            f"{error}; {unusable}", [*error.errors, FieldError("scheduler.profiles", unusable)]
+        ) from None
 
 
 def configs_for(registry: Registry, scheduler: Scheduler) -> dict[str, Manifest]:

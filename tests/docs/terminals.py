@@ -151,7 +151,10 @@ class Terminals:
 
 def _refused(step: Step) -> bool:
     """Whether the page shows that a command fails."""
-    return step.shown.startswith("grove: ") and step.shown.count("\n") == 1
+    sentence = step.shown.rstrip("\n").rpartition("\n")[2]
+    return sentence.startswith("grove: ") and (
+        sentence == step.shown.rstrip("\n") or "would refuse" in sentence
+    )
 
 
 @contextmanager

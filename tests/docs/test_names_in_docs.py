@@ -46,7 +46,7 @@ def calls() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("page", "call"), sorted(set(calls())))
 def test_a_command_in_the_documentation_exists_with_its_options(page: str, call: str) -> None:
     words = call.split()
-    name = tuple(words[: 2 if words[0] in ("backend", "rollout", "upgrade") else 1])
+    name = tuple(words[: 2 if words[0] in ("backend", "config", "rollout", "upgrade") else 1])
     text = help_of(name)
     assert text, f"{page}: there is no `grove {' '.join(name)}`"
     options = [word.strip("[]") for word in words if word.strip("[]").startswith("-") and word != "-"]

@@ -44,7 +44,9 @@ _CONFIGURATION: Final = "apiVersion: operator.config.grove.io/v1alpha1\nkind: Op
 
 #: What a page takes for granted, as the text of its `config.yaml`.
 CONFIGURATIONS: Final = {
-    "docs/guides/configuration.md": f"{_CONFIGURATION}logLevel: loud\n",
+    "docs/guides/configuration.md": (
+        f"{_CONFIGURATION}logLevel: loud\nscheduler: {{profiles: [{{name: slurm}}]}}\n"
+    ),
     "docs/guides/migration.md": _CONFIGURATION,
     "docs/guides/real-cluster.md": (
         f"{_CONFIGURATION}logFormat: text\nleaderElection: {{enabled: true}}\n"

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from grove.kube.limiter import Limiter
+from grove.testing.virtual_time import run_virtual
 
 
 async def test_a_burst_passes_at_once_and_the_rest_in_order() -> None:
@@ -47,3 +48,24 @@ async def test_a_limiter_that_is_off_never_waits() -> None:
 def test_nonsense_is_refused() -> None:
     with pytest.raises(ValueError, match="rate"):
         Limiter(rate=-1)
+
+
+async def _seconds_for(limiter: Limiter, requests: int) -> float:
+    start = asyncio.get_running_loop().time()
+    for _ in range(requests):
+        await limiter.acquire()
+    return asyncio.get_running_loop().time() - start
+
+
+def test_another_rate_holds_from_the_next_request_on() -> None:
+    async def story() -> tuple[float, float, float]:
+        limiter = Limiter(rate=100, burst=10)
+        fast = await _seconds_for(limiter, 5)
+        limiter.change(10, 1)
+        slow = await _seconds_for(limiter, 3)
+        limiter.change(0, 1)
+        return fast, slow, await _seconds_for(limiter, 100)
+
+    fast, slow, unlimited = run_virtual(story)
+    assert (fast, unlimited) == (0, 0)
+    assert slow == pytest.approx(0.2)

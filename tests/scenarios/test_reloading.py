@@ -7,7 +7,7 @@ import pytest
 from tests.scenarios.stories import pass_time, reasons_about, refusal, set_condition, until_running
 
 from grove.api import kinds, labels
-from grove.api.config import load
+from grove.api.config import OperatorConfiguration, load
 from grove.backends.kai.backend import PODGROUPS as KAI_PODGROUPS
 from grove.cli.reloading import ConfigurationFile
 from grove.meta import Key, Manifest
@@ -221,10 +221,34 @@ def test_what_needs_a_restart_is_said(tmp_path: Path, caplog: pytest.LogCaptureF
 
     async def story(world: World) -> None:
         followed = following(world, file)
-        file.write_text(TEXT % ("debug", "{name: default-scheduler}"))
+        file.write_text(DEFAULT + "limits: {podsPerSet: 7}\n")
         await followed.look()
 
     with caplog.at_level(logging.WARNING):
         run_world(story, started_with(DEFAULT, file))
     (told,) = [each for each in caplog.records if each.message == "takes effect after a restart"]
-    assert vars(told)["fields"] == ["logLevel"]
+    assert vars(told)["fields"] == ["limits"]
+
+
+def test_logs_and_limits_of_the_client_take_effect_at_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "config.yaml"
+    tuned: list[tuple[str, float]] = []
+
+    def tune(of: OperatorConfiguration) -> None:
+        tuned.append((of.log_level, of.runtime_client_connection.qps))
+
+    async def story(world: World) -> None:
+        assert world.operator is not None
+        followed = ConfigurationFile(str(file), world.operator, world.options.configuration, tune=tune)
+        file.write_text(DEFAULT + "runtimeClientConnection: {qps: 7}\n")
+        await followed.look()
+        file.write_text(TEXT % ("debug", "{name: default-scheduler}"))
+        await followed.look()
+        file.write_text((TEXT % ("debug", "{name: default-scheduler}")) + "limits: {podsPerSet: 7}\n")
+        await followed.look()
+
+    with caplog.at_level(logging.WARNING):
+        run_world(story, started_with(DEFAULT, file))
+    assert tuned == [("info", 7.0), ("debug", 5000.0)]

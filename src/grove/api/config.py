@@ -5,7 +5,7 @@ reads, which are not an error: configurations written for another version must k
 itself.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -76,7 +76,9 @@ class WebhookServer(View):
 
     enabled: Annotated[
         bool | None,
-        says("Whether webhooks are served; when left out, where the operator runs in a pod and not elsewhere."),
+        says(
+            "Whether webhooks are served; when left out, where the operator runs in a pod and not elsewhere."
+        ),
     ] = None
     bind_address: Annotated[
         str, says("Address; when blank the loopback, and every address where the operator runs in a pod.")
@@ -119,11 +121,11 @@ class Server(View):
 
 
 class Debugging(View):
-    """What helps to look inside a running operator."""
+    """The Go runtime's profiles, of which this operator has none."""
 
-    enable_profiling: Annotated[bool, says("Whether profiles are served.")] = False
-    pprof_bind_host: Annotated[str, says("Address of the profiling server.")] = "127.0.0.1"
-    pprof_bind_port: Annotated[int, says("Port of the profiling server.")] = 2753
+    enable_profiling: Annotated[bool, says("Accepted for compatibility; no profiles are served.")] = False
+    pprof_bind_host: Annotated[str, says("Accepted for compatibility; nothing is opened.")] = "127.0.0.1"
+    pprof_bind_port: Annotated[int, says("Accepted for compatibility; nothing is opened.")] = 2753
 
 
 class SetController(View):
@@ -230,7 +232,7 @@ class OperatorConfiguration(View):
     )
     leader_election: Annotated[LeaderElection, says("Leader election.")] = LeaderElection()
     server: Annotated[Server, says("Servers.")] = Server()
-    debugging: Annotated[Debugging, says("Profiling.")] = Debugging()
+    debugging: Annotated[Debugging, says("Profiling; accepted for compatibility.")] = Debugging()
     controllers: Annotated[Controllers, says("Concurrency.")] = Controllers()
     limits: Annotated[Limits, says("Limits for what users ask for.")] = Limits()
     startup_order: Annotated[StartupOrder, says("Startup order.")] = StartupOrder()
@@ -266,18 +268,34 @@ def load(text: str, *, known_profiles: Collection[str] | None = None) -> Operato
 
     `known_profiles` are the names that a profile may have, of schedulers and backends; None allows any.
     """
-    document = _parse(text)
-    if document:
-        _check_header(document)
-    try:
-        configuration = _defaulted(decode(document, OperatorConfiguration))
-    except InvalidInput as error:
-        raise InvalidConfiguration(f"the operator's configuration is not valid: {error}") from None
-    errors = list(validate(configuration, known_profiles=known_profiles))
+    configuration, errors = examine(text, known_profiles=known_profiles)
     if errors:
-        listed = "; ".join(str(error) for error in errors)
-        raise InvalidConfiguration(f"the operator's configuration is not valid: {listed}")
+        raise refusal(errors)
     return configuration
+
+
+def examine(
+    text: str, *, known_profiles: Collection[str] | None = None
+) -> tuple[OperatorConfiguration, list[FieldError]]:
+    """The configuration as far as it can be read, and everything that is wrong with it.
+
+    A field that cannot be read counts as left out, so that one look finds the mistakes in the others too.
+    Raises InvalidConfiguration for a text that has no fields.
+    """
+    document = _parse(text)
+    errors = list(_header_errors(document)) if document else []
+    decoded, unreadable = _decoded(document)
+    errors += unreadable
+    configuration = _defaulted(decoded)
+    named = {error.field for error in errors}
+    rules = validate(configuration, known_profiles=known_profiles)
+    return configuration, [*errors, *(error for error in rules if error.field not in named)]
+
+
+def refusal(errors: Sequence[FieldError]) -> InvalidConfiguration:
+    """The error that names all of these."""
+    listed = "; ".join(map(str, errors))
+    return InvalidConfiguration(f"the operator's configuration is not valid: {listed}", errors)
 
 
 def unknown_keys(text: str) -> list[FieldError]:
@@ -313,14 +331,36 @@ def _parse(text: str) -> Manifest:
     return document
 
 
-def _check_header(document: Manifest) -> None:
+def _header_errors(document: Manifest) -> Iterator[FieldError]:
     for field, want in (("apiVersion", API_VERSION), ("kind", KIND)):
         got = document.get(field)
         if got != want:
-            found = f"got {got!r}" if got else "it is missing"
-            raise InvalidConfiguration(
-                f"the operator's configuration is not valid: {field}: must be {want}; {found}"
-            )
+            yield FieldError(field, f"must be {want}; {f'got {got!r}' if got else 'it is missing'}")
+
+
+def _decoded(document: Manifest) -> tuple[OperatorConfiguration, list[FieldError]]:
+    """What can be read of a document, and what cannot."""
+    errors: list[FieldError] = []
+    left = {field: value for field, value in document.items() if field not in ("apiVersion", "kind")}
+    while True:
+        try:
+            return decode(left, OperatorConfiguration), errors
+        except InvalidInput as error:
+            errors += error.errors
+            before = left
+            for wrong in error.errors:
+                left = _left_out(left, wrong.field.partition("[")[0].split("."))
+            if left == before:
+                return OperatorConfiguration(), errors
+
+
+def _left_out(document: Manifest, path: Sequence[str]) -> Manifest:
+    """The document without what stands at a path, or without the section where the path ends early."""
+    first, rest = path[0], path[1:]
+    inner = document.get(first)
+    if rest and isinstance(inner, dict):
+        return {**document, first: _left_out(inner, rest)}
+    return {field: value for field, value in document.items() if field != first}
 
 
 def _defaulted(configuration: OperatorConfiguration) -> OperatorConfiguration:

@@ -72,19 +72,23 @@ class Registry:
         Third parties are asked in the order in which they are given here, not in that of the profiles.
         """
         known: list[Backend] = [*(make() for make in BUILT_INS.values()), *third_parties]
-        enabled = []
+        enabled: list[Backend] = []
+        errors = []
         for index, profile in enumerate(profiles):
             backend = _find(profile, known) if profile else None
             if backend is None:
-                raise InvalidConfiguration(
-                    f"scheduler.profiles[{index}].name: {profile!r} is not a scheduler backend; "
-                    f"known backends: {_listed(known)}"
-                )
-            if backend in enabled:
-                raise InvalidConfiguration(
-                    f"scheduler.profiles[{index}].name: scheduler {backend.name!r} is configured twice"
-                )
-            enabled.append(backend)
+                said = f"{profile!r} is not a scheduler backend; known backends: {_listed(known)}"
+                errors.append(FieldError(f"scheduler.profiles[{index}].name", said))
+            elif backend in enabled:
+                said = f"scheduler {backend.name!r} is configured twice"
+                errors.append(FieldError(f"scheduler.profiles[{index}].name", said))
+            else:
+                enabled.append(backend)
+        if _find(default, enabled) is None and default not in profiles:
+            said = f"{default!r} is not an enabled profile: {_listed(enabled)}"
+            errors.append(FieldError("scheduler.defaultProfileName", said))
+        if errors:
+            raise InvalidConfiguration("; ".join(map(str, errors)), errors)
         return cls(sorted(enabled, key=known.index), default)
 
     @property

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from grove.cli.log_options import LogFormatOption, LogLevelOption, log_as
 from grove.cli.options import ContextOption, KubeconfigOption
 from grove.cli.talk import Failed, Format, dumped, emit, say
 
@@ -115,6 +116,8 @@ def run(
             "--namespace", "-n", help="This process's namespace, for its Lease; the context's if omitted."
         ),
     ] = "",
+    log_level: LogLevelOption = None,
+    log_format: LogFormatOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
@@ -126,12 +129,10 @@ def run(
     """
     from grove.cli.loop import run_loop
     from grove.cli.operating import alone, configuration_from, serve, warnings_about
-    from grove.runtime import logs
 
     configuration = alone(configuration_from(config), name, health_port)
     for line in warnings_about(config, configuration):
         say(f"grove: {line}")
-    logs.configure(
-        level=configuration.log_level, format="json" if configuration.log_format == "json" else "text"
-    )
-    run_loop(serve(kubeconfig, context, configuration, namespace, path=config, only=name))
+    logs = log_as(log_level, log_format)
+    logs(configuration)
+    run_loop(serve(kubeconfig, context, configuration, namespace, path=config, only=name, log_as=logs))

@@ -17,6 +17,7 @@ class Reached:
 
     client: Client
     connection: Connection
+    limiter: Limiter
 
 
 @asynccontextmanager
@@ -26,8 +27,9 @@ async def connected(
     """A client of the cluster that the options mean; closed at the end."""
     connection = load(kubeconfig, context)
     agent = f"{manager}/{__version__}"
-    client = Client(HttpTransport(connection), limiter=limiter, field_manager=manager, user_agent=agent)
+    pace = limiter if limiter is not None else Limiter()
+    client = Client(HttpTransport(connection), limiter=pace, field_manager=manager, user_agent=agent)
     try:
-        yield Reached(client, connection)
+        yield Reached(client, connection, pace)
     finally:
         await client.close()

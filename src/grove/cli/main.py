@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import typer
 
-from grove.cli import backend, crds, demo, render, rollout, run, tree, up, upgrade, version, wait_for
+from grove.cli import backend, config, crds, demo, render, rollout, run, tree, up, upgrade, version, wait_for
 
 app = typer.Typer(
     name="grove",
@@ -30,6 +30,7 @@ app.command()(up.up)
 app.command()(demo.demo)
 app.add_typer(rollout.app)
 app.add_typer(backend.app)
+app.add_typer(config.app)
 app.add_typer(upgrade.app)
 # It reads its arguments itself, as it does where this command is not installed.
 app.command(

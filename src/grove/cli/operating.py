@@ -10,33 +10,35 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from grove.api import kinds
-from grove.api.config import NotYaml, OperatorConfiguration, load, unknown_keys
+from grove.api.config import OperatorConfiguration
 from grove.assembly import Identity, Operator, assemble
 from grove.backends.base import TopologyAware
+from grove.cli.configuration import configuration_from as configuration_from
+from grove.cli.configuration import warnings_about as warnings_about
 from grove.cli.connect import Reached, connected
 from grove.cli.loop import Interrupted, stop_on_signals, unless_stopped
 from grove.cli.permissions import Need, missing, needed, sentence
 from grove.cli.talk import Failed
 from grove.controllers.schedulers.scheduling import Scheduling
 from grove.errors import ApiError, InvalidConfiguration, Unreachable
-from grove.extensions import external_in, registry_for, unread_keys
+from grove.extensions import external_in, registry_for
 from grove.kube.client import Client
 from grove.kube.limiter import Limiter
 from grove.meta import Key, Resource
 from grove.runtime.events import EventTarget
-from grove.runtime.lease import LeaseTimes
 
 log = logging.getLogger(__name__)
 
+#: What makes the logs as a configuration says.
+LogAs = Callable[[OperatorConfiguration], None]
+
 #: How often missing permissions are asked for again.
 _ASK_AGAIN_SECONDS: Final = 30.0
-_IMAGE_VARIABLE: Final = "GROVE_INIT_CONTAINER_IMAGE"
 _LOOPBACK: Final = "127.0.0.1"
 _EVERY_ADDRESS: Final = "0.0.0.0"
 _CANNOT_LISTEN: Final = {
@@ -44,59 +46,6 @@ _CANNOT_LISTEN: Final = {
     errno.EACCES: "may not be used by this user",
     errno.EADDRNOTAVAIL: "is on an address that this machine does not have",
 }
-
-
-def configuration_from(path: str | None) -> OperatorConfiguration:
-    """The configuration in a file, or the default one; raises InvalidConfiguration that names the field."""
-    if path is None:
-        return _with_environment(load(""))
-    text = _text_of(path)
-    try:
-        configuration = _with_environment(load(text))
-        check(configuration)
-    except NotYaml as error:
-        raise InvalidConfiguration(error.problem.at(path)) from None
-    except InvalidConfiguration as error:
-        raise InvalidConfiguration(f"{path}: {error}") from None
-    return configuration
-
-
-def _with_environment(configuration: OperatorConfiguration) -> OperatorConfiguration:
-    """What the operator's own environment decides, under the name that it has in the Go operator."""
-    image = os.environ.get(_IMAGE_VARIABLE, "").strip()
-    if not image:
-        return configuration
-    order = msgspec.structs.replace(configuration.startup_order, image=image)
-    return msgspec.structs.replace(configuration, startup_order=order)
-
-
-def _text_of(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InvalidConfiguration(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InvalidConfiguration(f"{path}: is not text in UTF-8") from None
-
-
-def warnings_about(path: str | None, configuration: OperatorConfiguration) -> list[str]:
-    """A sentence for each key that nobody reads in the file from which a configuration is."""
-    if path is None:
-        return []
-    scheduler = configuration.scheduler
-    unread = [*unknown_keys(_text_of(path)), *unread_keys(registry_for(scheduler), scheduler)]
-    return [f"{path}: {each.field}: ignored, {each.message}" for each in unread]
-
-
-def check(configuration: OperatorConfiguration) -> None:
-    """What only shows when the parts are put together, before a cluster is asked anything."""
-    registry_for(configuration.scheduler)
-    election = configuration.leader_election
-    if election.enabled:
-        try:
-            LeaseTimes(election.lease_seconds, election.renew_seconds, election.retry_seconds)
-        except ValueError as error:
-            raise InvalidConfiguration(f"leaderElection: {error}") from None
 
 
 def alone(configuration: OperatorConfiguration, name: str, port: int | None) -> OperatorConfiguration:
@@ -145,10 +94,12 @@ async def serve(
     *,
     path: str | None = None,
     only: str = "",
+    log_as: LogAs | None = None,
 ) -> None:
     """Run the operator, or the process of one backend; what keeps it from working is raised with a sentence.
 
-    `path` is the file that the configuration is from; it is followed while the operator runs.
+    `path` is the file that the configuration is from; it is followed while the operator runs, `log_as` with
+    it.
     """
     limiter = limiter_of(configuration)
     with stop_on_signals() as stop:
@@ -161,6 +112,7 @@ async def serve(
                         namespace=namespace,
                         path=path,
                         only=only,
+                        log_as=log_as,
                         # The kubelet probes a pod at the pod's own address.
                         host=_EVERY_ADDRESS if _in_pod() else _LOOPBACK,
                     ),
@@ -183,6 +135,7 @@ async def operator_for(
     path: str | None = None,
     only: str = "",
     host: str = _LOOPBACK,
+    log_as: LogAs | None = None,
 ) -> Operator:
     """A wired operator that has told which permissions it lacks; raises if it cannot work at all.
 
@@ -206,7 +159,13 @@ async def operator_for(
         async def ask_again(of: OperatorConfiguration) -> None:
             await permissions.ask_for(needs(of))
 
-        follow(path, operator, configuration, about=_own_pod(identity), applied=ask_again)
+        def tune(of: OperatorConfiguration) -> None:
+            limits = of.runtime_client_connection
+            reached.limiter.change(limits.qps, max(limits.burst, 1))
+            if log_as is not None:
+                log_as(of)
+
+        follow(path, operator, configuration, about=_own_pod(identity), applied=ask_again, tune=tune)
     return operator
 
 
@@ -233,11 +192,12 @@ def follow(
     *,
     about: EventTarget | None = None,
     applied: Callable[[OperatorConfiguration], Awaitable[None]] | None = None,
+    tune: LogAs | None = None,
 ) -> None:
     """Let the operator follow its configuration file while it runs."""
     from grove.cli.reloading import ConfigurationFile
 
-    file = ConfigurationFile(path, operator, configuration, about=about, applied=applied)
+    file = ConfigurationFile(path, operator, configuration, about=about, applied=applied, tune=tune)
     operator.manager.add_service("configuration", file.run)
 
 

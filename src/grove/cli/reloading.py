@@ -2,8 +2,8 @@
 
 The file is read again from time to time rather than watched, because a mounted ConfigMap changes by swapping
 links underneath it. A configuration that is wrong is refused as a whole, in one sentence, and the old one
-stays in force until the file is mended. Only `scheduler` takes effect at once; the rest needs a restart, and
-that is said.
+stays in force until the file is mended. What is safe takes effect at once: `scheduler`, the logs, the limits
+of the client. The rest needs a restart, and that is said.
 """
 
 import asyncio
@@ -25,6 +25,9 @@ from grove.runtime.events import EventTarget
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 5.0
+#: Sections that are in force as soon as they are read.
+_TUNED: Final = frozenset({"logLevel", "logFormat", "runtimeClientConnection"})
+_AT_ONCE: Final = _TUNED | {"scheduler"}
 
 
 class ConfigurationFile:
@@ -38,6 +41,7 @@ class ConfigurationFile:
         *,
         about: EventTarget | None = None,
         applied: Callable[[OperatorConfiguration], Awaitable[None]] | None = None,
+        tune: Callable[[OperatorConfiguration], None] | None = None,
     ) -> None:
         self.in_force = configuration
         self._path = path
@@ -45,6 +49,8 @@ class ConfigurationFile:
         #: What events are about: the operator's own pod; None outside of a cluster, where the log must do.
         self._about = about
         self._applied = applied
+        #: Brings logs and limits in line with a configuration.
+        self._tune = tune
         self._seen = self._text()
         self._outcomes = operator.metrics.counter(
             "grove_configuration_changes_total",
@@ -78,9 +84,11 @@ class ConfigurationFile:
                 self._operator.own_events.send(events.configuration_refused(self._about, str(refusal)))
 
     async def _apply(self, configuration: OperatorConfiguration) -> None:
-        later = [name for name in _differing(self.in_force, configuration) if name != "scheduler"]
-        if later:
+        differing = _differing(self.in_force, configuration)
+        if later := [name for name in differing if name not in _AT_ONCE]:
             log.warning("takes effect after a restart", extra={"fields": later})
+        if self._tune is not None and any(name in _TUNED for name in differing):
+            self._tune(configuration)
         if configuration.scheduler != self.in_force.scheduler:
             await self._operator.reconfigure(configuration)
             if self._applied is not None:

@@ -7,6 +7,7 @@ import typer
 
 from grove.cli import up_options as options
 from grove.cli.asked import Asked, minor_for
+from grove.cli.log_options import LogFormatOption, LogLevelOption, log_as
 from grove.cli.options import ContextOption, KubeconfigOption
 from grove.cli.planes import Kind
 from grove.cli.talk import emit, say
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from grove.api.config import OperatorConfiguration
     from grove.assembly import Operator
     from grove.cli.connect import Reached
+    from grove.cli.operating import LogAs
     from grove.cli.planes import Plane
 
 
@@ -39,6 +41,8 @@ def up(
     context: ContextOption = None,
     install_crds: options.InstallCrds = False,
     play_nodes: options.PlayNodes = False,
+    log_level: LogLevelOption = None,
+    log_format: LogFormatOption = None,
 ) -> None:
     """Start a local cluster and the operator in it.
 
@@ -66,15 +70,14 @@ def up(
         install_crds=install_crds,
         play_nodes=play_nodes,
     )
-    _run(asked, config, with_operator=operator)
+    _run(asked, config, log_as(log_level, log_format), with_operator=operator)
 
 
-def _run(asked: Asked, config: str | None, *, with_operator: bool) -> None:
+def _run(asked: Asked, config: str | None, logs: "LogAs", *, with_operator: bool) -> None:
     """Read the configuration, then run until told to stop."""
     from grove.cli import local
     from grove.cli.loop import run_loop
     from grove.cli.operating import configuration_from, warnings_about
-    from grove.runtime import logs
 
     if asked.kind is not Kind.KUBECONFIG or asked.play_nodes:
         local.require_embedded()
@@ -82,9 +85,7 @@ def _run(asked: Asked, config: str | None, *, with_operator: bool) -> None:
     configuration = configuration_from(config) if config is not None else usual
     for line in (*warnings_about(config, configuration), *_unserved(asked, configuration)):
         say(f"grove: {line}")
-    logs.configure(
-        level=configuration.log_level, format="json" if configuration.log_format == "json" else "text"
-    )
+    logs(configuration)
     run_loop(_up(asked, configuration, with_operator=with_operator))
 
 

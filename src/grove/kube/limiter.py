@@ -29,6 +29,12 @@ class Limiter:
         """A limiter that never waits."""
         return cls(rate=0)
 
+    def change(self, rate: float, burst: int) -> None:
+        """Another rate and burst from now on; who waits already waits as long as it was told."""
+        fresh = Limiter(rate, burst)
+        self._rate, self._burst = fresh._rate, fresh._burst
+        self._tokens = min(self._tokens, self._burst)
+
     async def acquire(self) -> None:
         """Take one token, waiting for it behind everyone who asked before."""
         wait = self._reserve()
