@@ -1,4 +1,4 @@
-"""The commands: run, up, demo, render, tree, rollout, crds, config, backend, upgrade, version.
+"""The commands: run, up, demo, render, tree, rollout, crds, config, doctor, backend, upgrade, version.
 
 Data on stdout, messages on stderr.
 """

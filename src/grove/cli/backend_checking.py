@@ -1,26 +1,18 @@
 """Run the conformance kit against backends, and ask a cluster for what they need. Writes nothing anywhere."""
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from grove.api.config import Scheduler
-from grove.backends.base import Backend, Context, ObservedResource, TopologyAware
-from grove.backends.registry import Registry
+from grove.backends.base import Backend, Context, TopologyAware
 from grove.cli.backend_listing import aligned, usable
 from grove.cli.connect import connected
+from grove.cli.preconditions import preconditions_of
 from grove.cli.talk import Failed
-from grove.controllers.schedulers.observation import Observation
-from grove.controllers.schedulers.remarks import Remarks
-from grove.controllers.schedulers.scheduling import Scheduling
-from grove.errors import Forbidden, NotFound
 from grove.extensions import configs_for, installed, registry_for
 from grove.kube.client import Client
-from grove.meta import Manifest, Resource
-from grove.runtime.cache import Cache
-from grove.runtime.clock import SystemClock
-from grove.runtime.metrics import Metrics
+from grove.meta import Manifest
 from grove.testing.clusters import serving
 from grove.testing.conformance import BackendConformance, RuleVerdict, verdicts
 from grove.testing.kits import BadKit, kit_for
@@ -122,36 +114,11 @@ async def on_cluster(
 
 
 async def _needs(backend: Backend, client: Client, configs: dict[str, Manifest]) -> tuple[Line, ...]:
-    clock = SystemClock()
-    observation = Observation(client, clock, random.Random(0))
-    registry = Registry([backend], backend.name)
-    cache = Cache(client, clock)
-    remarks = Remarks(client, cache, clock, random.Random(0))
-    scheduling = Scheduling(registry, client, cache, Metrics(), observation, remarks, configs=configs)
-    await scheduling.discover()
-    seen = replace(
-        scheduling.context(backend), observed=await _observed(scheduling.observed_by(backend), client)
-    )
     lines = [
         Line(f"on the cluster: {each.name}", not each.missing, each.missing)
-        for each in backend.preconditions(seen)
+        for each in await preconditions_of(backend, client, configs)
     ]
     return tuple(lines) or (Line("needs nothing on the cluster", True),)
-
-
-async def _observed(
-    asked: Sequence[ObservedResource], client: Client
-) -> dict[Resource, tuple[Manifest, ...]]:
-    """What an operator would see of objects that others make; what we may not read stays unknown."""
-    found: dict[Resource, tuple[Manifest, ...]] = {}
-    for each in asked:
-        fields = f"metadata.name={each.name}" if each.name else ""
-        try:
-            items = await client.list_all(each.resource, type=dict, namespace=each.namespace, fields=fields)
-        except (Forbidden, NotFound):
-            continue
-        found[each.resource] = (*found.get(each.resource, ()), *items)
-    return found
 
 
 def report(found: Sequence[Checked], *, every_rule: bool) -> str:

@@ -11,7 +11,21 @@ from collections.abc import Sequence
 
 import typer
 
-from grove.cli import backend, config, crds, demo, render, rollout, run, tree, up, upgrade, version, wait_for
+from grove.cli import (
+    backend,
+    config,
+    crds,
+    demo,
+    doctor,
+    render,
+    rollout,
+    run,
+    tree,
+    up,
+    upgrade,
+    version,
+    wait_for,
+)
 
 app = typer.Typer(
     name="grove",
@@ -28,6 +42,7 @@ app.command()(tree.tree)
 app.command()(run.run)
 app.command()(up.up)
 app.command()(demo.demo)
+app.command()(doctor.doctor)
 app.add_typer(rollout.app)
 app.add_typer(backend.app)
 app.add_typer(config.app)

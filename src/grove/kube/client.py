@@ -5,6 +5,7 @@ Keeps no cache and starts no task. The verbs themselves are in `reading` and `wr
 """
 
 import copy
+from datetime import datetime
 
 from grove import __version__
 from grove.kube import discovery
@@ -57,6 +58,10 @@ class Client(Reads, Writes):
     async def version(self) -> VersionInfo:
         """The server's version."""
         return await discovery.version(self._exchange)
+
+    async def server_time(self) -> datetime | None:
+        """What time it is for the server, to the second; None if it does not say."""
+        return await discovery.server_time(self._exchange)
 
     async def close(self) -> None:
         """Close the transport."""

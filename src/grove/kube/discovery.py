@@ -7,11 +7,14 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Final
 
 from grove.errors import ApiError
 from grove.kube.decoding import codec
 from grove.kube.exchange import JSON, Call, Exchange
+from grove.kube.failure import header_of
 from grove.meta import GVK, Resource, View
 
 log = logging.getLogger(__name__)
@@ -123,6 +126,15 @@ async def version(exchange: Exchange) -> VersionInfo:
     """The server's version."""
     call = Call("GET", "/version")
     return codec(VersionInfo).one((await exchange.answer(call)).body, str(call))
+
+
+async def server_time(exchange: Exchange) -> datetime | None:
+    """The Date of an answer."""
+    response = await exchange.answer(Call("GET", "/version"))
+    try:
+        return parsedate_to_datetime(header_of(response.headers, "Date"))
+    except ValueError:
+        return None
 
 
 async def _root(exchange: Exchange, path: str) -> _Root:

@@ -1,0 +1,91 @@
+"""`grove doctor`: what of a cluster and of the operator in it is not as it should be, and what to do."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from grove.cli.options import ContextOption, KubeconfigOption
+from grove.cli.talk import Failed, Format, dumped, emit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from grove.api.config import OperatorConfiguration
+    from grove.cli.doctoring.findings import Finding
+    from grove.meta import Manifest
+
+
+def doctor(
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace", "-n", help="The operator's namespace; looked for if omitted.", show_default=False
+        ),
+    ] = "",
+    config: Annotated[
+        str | None,
+        typer.Option(help="OperatorConfiguration file; the installation's if omitted.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Format | None, typer.Option("--output", "-o", help="Print as data instead of as lines.")
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Check a cluster and the operator in it, and say what to do.
+
+    Looks at the API server, its clock and feature gates, Grove's definitions, permissions, webhooks and their
+    certificates, the operator, what each scheduler needs and whether it runs. Writes nothing: fields are
+    tried by dry runs. What you may not see is said and is no failure. Exits with 1 if something failed.
+    """
+    from grove.cli.doctoring.findings import State
+    from grove.cli.loop import run_loop
+    from grove.cli.operating import configuration_from
+    from grove.runtime import logs
+
+    logs.configure(level="error", format="text")
+    configuration = configuration_from(config) if config is not None else None
+    found = run_loop(_examined(kubeconfig, context, namespace, configuration))
+    emit(_lines(found) if output is None else dumped(_as_data(found), output))
+    if broken := [each for each in found if each.state is State.FAILED]:
+        raise Failed(f"{len(broken)} of {len(found)} checks failed")
+
+
+async def _examined(
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+    configuration: "OperatorConfiguration | None",
+) -> "list[Finding]":
+    from grove.cli.connect import connected
+    from grove.cli.doctoring.examination import Asked, examine
+    from grove.errors import Unreachable
+
+    async with connected(kubeconfig, context) as reached:
+        server = reached.connection.server
+        asked = Asked(reached.client, server, lambda: datetime.now(UTC), namespace, configuration)
+        try:
+            return await examine(asked)
+        except Unreachable as error:
+            raise Failed(f"cannot reach the API server {server}: {error}") from None
+
+
+def _lines(found: "Sequence[Finding]") -> str:
+    """One line for each finding, what to do included."""
+    checks = max(len(each.check) for each in found)
+    lines = []
+    for each in found:
+        fix = f"; fix: {each.fix}" if each.fix else ""
+        link = f" ({each.link})" if each.link else ""
+        lines.append(f"{each.state.value:8} {each.check:{checks}}  {each.message}{fix}{link}")
+    return "\n".join(lines)
+
+
+def _as_data(found: "Sequence[Finding]") -> "Manifest":
+    from collections import Counter
+
+    return {
+        "summary": dict(Counter(str(each.state) for each in found)),
+        "findings": [each.as_manifest() for each in found],
+    }

@@ -1,0 +1,1 @@
+"""What `grove doctor` looks at: one module for each part of an installation. Writes nothing."""

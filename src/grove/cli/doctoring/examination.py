@@ -1,0 +1,69 @@
+"""Carry out every check against one cluster; what may not be seen is said and stops no other check."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from grove.api.config import OperatorConfiguration
+from grove.cli.doctoring import control_plane, definitions, installation, rights, schedulers, webhooks
+from grove.cli.doctoring.findings import Finding, unseen
+from grove.cli.preconditions import native_gangs
+from grove.errors import ApiError, Forbidden, Unreachable
+from grove.kube.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is examined: a cluster, and what is known about the operator in it."""
+
+    client: Client
+    #: Where the cluster is, for people.
+    server: str
+    #: This machine's clock.
+    now: Callable[[], datetime]
+    #: The operator's namespace; blank to look for it.
+    namespace: str = ""
+    #: The configuration of a file; otherwise that of the installation is looked for.
+    configuration: OperatorConfiguration | None = None
+
+
+async def examine(asked: Asked) -> list[Finding]:
+    """Every finding, in the order in which one would look; raises Unreachable when nobody answers at all."""
+    client = asked.client
+    version = await client.version()
+    native = await native_gangs(client)
+    found = await installation.find(client, asked.namespace)
+    known = await installation.configuration_of(client, found, asked.configuration)
+    checks: list[tuple[str, Callable[[], Awaitable[Sequence[Finding]]]]] = [
+        ("api server", lambda: control_plane.api_server(version, asked.server)),
+        ("clock", lambda: control_plane.clock(client, asked.now)),
+        ("gang scheduling", lambda: control_plane.gang_scheduling(native)),
+        ("kube-scheduler", lambda: control_plane.backoff_queue(client, native, version)),
+        ("definitions", lambda: definitions.definitions_served(client)),
+        ("operator", lambda: installation.alive(client, found, asked.now)),
+        ("permissions", lambda: rights.permissions(client, found, known)),
+        ("webhooks", lambda: webhooks.webhooks(client, found, known, asked.now)),
+        ("schedulers", lambda: schedulers.preconditions(client, known)),
+        ("schedulers", lambda: schedulers.alive(client, version, known, asked.now)),
+    ]
+    results = await asyncio.gather(*(_seen(name, check) for name, check in checks))
+    return [*known.findings, *(finding for result in results for finding in result)]
+
+
+async def _seen(name: str, check: Callable[[], Awaitable[Sequence[Finding]]]) -> Sequence[Finding]:
+    try:
+        return await check()
+    except Unreachable:
+        raise
+    except Forbidden as error:
+        return [
+            unseen(
+                name,
+                f"you may not look: {' '.join(str(error).split())}",
+                fix="ask again as somebody who may",
+                link="docs/guides/troubleshooting.md#what-grove-doctor-says",
+            )
+        ]
+    except ApiError as error:
+        return [unseen(name, f"the API server did not answer: {' '.join(str(error).split())}")]

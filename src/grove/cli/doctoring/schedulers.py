@@ -1,0 +1,97 @@
+"""The schedulers: what each backend needs in the cluster, and whether anybody is at work for it."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from grove.backends.base import Backend
+from grove.backends.registry import BUILT_INS
+from grove.cli.doctoring.control_plane import simulated
+from grove.cli.doctoring.findings import Finding, failed, fine, unseen
+from grove.cli.doctoring.installation import LEASES, Known
+from grove.cli.preconditions import preconditions_of
+from grove.extensions import configs_for, registry_for
+from grove.kube.client import Client, VersionInfo
+from grove.meta import Manifest
+from grove.words import duration_in_words
+
+_LINK = "docs/guides/backends.md"
+_NATIVE = "kube-scheduler"
+#: How long a lease may be overdue: clocks differ, and leaders renew late.
+_OVERDUE = timedelta(seconds=30)
+
+
+async def preconditions(client: Client, known: Known) -> Sequence[Finding]:
+    """What each enabled backend needs and lacks; without a configuration, which of the built-in ones could be
+    used."""
+    configs: dict[str, Manifest] = {}
+    if known.configuration is not None:
+        registry = registry_for(known.configuration.scheduler)
+        configs = configs_for(registry, known.configuration.scheduler)
+    found: list[Finding] = []
+    unusable = []
+    for backend in _backends(known):
+        missing = [each for each in await preconditions_of(backend, client, configs) if each.missing]
+        if not missing:
+            found.append(fine(f"scheduler {backend.name}", "has everything that it needs in the cluster"))
+        elif known.configuration is None:
+            unusable.append(backend.name)
+        else:
+            found += [
+                failed(
+                    f"scheduler {backend.name}",
+                    f"{each.name}: {each.missing}",
+                    fix="install what is missing, or remove its profile from the configuration",
+                    link=_LINK,
+                )
+                for each in missing
+            ]
+    if unusable:
+        said = f"not installed here, and not known to be enabled: {', '.join(unusable)}"
+        found.append(fine("schedulers", said))
+    return found
+
+
+async def alive(
+    client: Client, version: VersionInfo, known: Known, now: Callable[[], datetime]
+) -> Sequence[Finding]:
+    """Whether each scheduler renews its Lease."""
+    if simulated(version):
+        return [fine("schedulers", "simulated by the embedded cluster")]
+    leases = await client.list_all(LEASES, type=dict)
+    moment = await client.server_time() or now()
+    found = []
+    for backend in _backends(known):
+        own = [each for each in leases if _belongs(each["metadata"]["name"], backend)]
+        if own or known.configuration is not None:
+            found.append(_judged(backend, own, moment))
+    return found
+
+
+def _backends(known: Known) -> Sequence[Backend]:
+    if known.configuration is not None:
+        return registry_for(known.configuration.scheduler).enabled
+    return [make() for make in BUILT_INS.values()]
+
+
+def _belongs(lease: str, backend: Backend) -> bool:
+    if backend.name == "default":
+        return lease == _NATIVE
+    return lease.startswith((backend.scheduler_name, backend.name))
+
+
+def _judged(backend: Backend, leases: Sequence[Manifest], now: datetime) -> Finding:
+    name = f"scheduler {backend.name}"
+    renewed = [
+        (datetime.fromisoformat(spec["renewTime"]), spec, each["metadata"])
+        for each in leases
+        if (spec := each.get("spec") or {}).get("renewTime")
+    ]
+    if not renewed:
+        said = "has no Lease, so that nobody can say whether it runs; it may run without leader election"
+        return unseen(name, said, fix="look at its pods", link=_LINK)
+    when, spec, meta = max(renewed, key=lambda each: each[0])
+    where, ago = f"Lease {meta['namespace']}/{meta['name']}", now - when
+    if ago > timedelta(seconds=int(spec.get("leaseDurationSeconds") or 0)) + _OVERDUE:
+        said = f"does not run: {where} was last renewed {duration_in_words(ago.total_seconds())} ago"
+        return failed(name, said, fix="look at its pods and their log", link=_LINK)
+    return fine(name, f"{spec.get('holderIdentity') or 'somebody'} is at work ({where})")
