@@ -61,6 +61,11 @@ from grove.runtime.lease import LeaderElector, LeaseTimes
 from grove.runtime.manager import Manager
 from grove.runtime.metrics import Metrics
 from grove.runtime.outcome import Outcome
+from grove.webhook.authorizer import own_user
+from grove.webhook.reviews import reviews_by_path
+from grove.webhook.server import WebhookServer
+from grove.webhook.serving import CertificateSource
+from grove.webhook.surroundings import Surroundings
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +90,8 @@ class Operator:
     recorder: Recorder
     #: Tells about this process itself, whether it leads or not.
     own_events: Recorder
+    #: What API servers ask, where webhooks are served.
+    webhooks: WebhookServer | None = None
 
     async def reconfigure(self, configuration: OperatorConfiguration) -> None:
         """Enable other backends without a restart; raises InvalidConfiguration, and then nothing changes."""
@@ -108,6 +115,8 @@ class Identity:
 
     name: str = labels.MANAGER
     namespace: str = "default"
+    #: The user as whom it writes, where that is known.
+    user: str = ""
 
 
 async def assemble(
@@ -121,12 +130,14 @@ async def assemble(
     health: bool = True,
     host: str = "127.0.0.1",
     only: str = "",
+    certificates: CertificateSource | None = None,
 ) -> Operator:
     """Wire an operator against the cluster behind `client`; asks it what it serves, writes nothing.
 
     With `only` it is the process of that backend: it acts on the gangs that the operator leaves to it, and
     does nothing else. With leader election, what it writes besides its lease and events about itself passes
     the elector's fence. `host` is where the probes are served unless the configuration names an address.
+    With `certificates` it serves webhooks, leading or not.
     """
     process = _Process(
         client, configuration, identity, clock or SystemClock(), rng or random.Random(), Metrics(), only
@@ -145,8 +156,12 @@ async def assemble(
     wakeups.connect(deps.cache, deps.scheduling, deps.devices, dict(controllers), deps.applier.own_writes)
     manager = _manager(process, deps, controllers, elector, host if health else None)
     manager.add_service("own events", own_events.run)
+    webhooks = await _webhooks(replace(process, client=client), deps, certificates) if certificates else None
+    if webhooks is not None:
+        manager.add_service("webhooks", webhooks.run)
+        manager.readiness.add("webhooks", webhooks.lacking)
     told = (process.metrics, deps.recorder, own_events)
-    return Operator(manager, deps.cache, controllers, reconcilers, deps.scheduling, *told)
+    return Operator(manager, deps.cache, controllers, reconcilers, deps.scheduling, *told, webhooks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +245,24 @@ def _manager(
     manager.add_service("claim templates", deps.devices.run)
     manager.add_service("definitions", definitions.run)
     return manager
+
+
+async def _webhooks(process: _Process, deps: Dependencies, certificates: CertificateSource) -> WebhookServer:
+    """The webhooks of this process; its client is not fenced, because a standby answers as well."""
+    configuration, client = process.configuration, process.client
+    server = configuration.server.webhooks
+    user = process.identity.user
+    if configuration.authorizer.enabled and not user:
+        user = await own_user(client)
+    known = Surroundings(deps.cache, deps.scheduling, configuration)
+    return WebhookServer(
+        reviews_by_path(known, client, user),
+        certificates,
+        process.metrics,
+        synced=deps.cache.wait_synced,
+        host=server.bind_address,
+        port=server.port,
+    )
 
 
 async def _require_crds(client: Client) -> None:

@@ -76,6 +76,7 @@ SILENT = {
     "opting out of NVLink domains": {"grove__mnnvl_group": "none"},
     "a backend": {"grove__scheduler_backend": "kai"},
     "a reconcile that is asked for": {"grove__reconcile_trigger": "1"},
+    "leave to edit its children": {"grove__disable_managed_resource_protection": "true"},
     "somebody else's": {"example__anything": "x"},
 }
 
@@ -85,9 +86,7 @@ def test_nothing_is_said_of_an_annotation_that_does_what_it_says(marks: dict[str
     assert notices(make.view(PodCliqueSet, annotated("set", **marks))) == []
 
 
-@pytest.mark.parametrize(
-    "key", ["grove__disable_managed_resource_protection", "grove__auto_mnnvl", "grove__typo"]
-)
+@pytest.mark.parametrize("key", ["grove__auto_mnnvl", "grove__typo"])
 def test_an_annotation_of_ours_without_effect_is_told(key: str) -> None:
     (notice,) = notices(make.view(PodCliqueSet, annotated("set", **{key: "true"})))
     assert "has no effect in this release" in notice.message

@@ -65,7 +65,7 @@ def test_a_priority_class_of_the_role_itself_is_told_there() -> None:
 
 UNDECODABLE = {
     'strict decoding error: unknown field "spec.containers[0].imgae", unknown field "spec.nodeNme"': [
-        FieldError(f"{PODS}.containers[0].imgae", "unknown field"),
+        FieldError(f"{PODS}.containers[0].imgae", "unknown field; did you mean image?"),
         FieldError(f"{PODS}.nodeNme", "unknown field"),
     ],
     "json: cannot unmarshal string into Go struct field PodSpec.spec.hostNetwork of type bool": [

@@ -18,10 +18,11 @@ from grove.plan.domains import NO_GROUP, asks_for_gpus
 _EFFECTIVE: Final = frozenset(
     {labels.SCHEDULER_BACKEND, labels.TOPOLOGY_NAME, labels.RECONCILE_TRIGGER, labels.MNNVL_GROUP}
 )
-#: Those that do something in one place only: budgets and pauses are for whole sets.
+#: Those that do something in one place only: budgets, pauses and protection are for whole sets.
 _PLACES: Final = {
     labels.DISRUPTION_BUDGET: "metadata",
     labels.UPDATE_PAUSED: "metadata",
+    labels.DISABLE_PROTECTION: "metadata",
     labels.RESTARTED_AT: "spec.template.cliques",
 }
 

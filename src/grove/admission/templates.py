@@ -4,6 +4,7 @@ A pod as it would be created is sent as a dry run; here is that pod, and what a 
 the template is wrong, and in which field of the set.
 """
 
+import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,6 +32,18 @@ _WRONG_TYPE: Final = re.compile(r"cannot unmarshal (\S+) into Go struct field \w
 _UNDECODABLE: Final = "cannot be handled as a Pod"
 #: How webhooks and admission policies begin their refusals, which may say Invalid as validation does.
 _ADMISSION: Final = re.compile(r"admission webhook|[Pp]olicy '[^']*' with binding '[^']*' denied request")
+#: The fields of pods that people write, for those who mistype one.
+_FIELDS: Final = (
+    *("affinity", "args", "claims", "command", "containerPort", "containers", "dnsPolicy", "emptyDir", "env"),
+    *("envFrom", "fieldRef", "hostIPC", "hostNetwork", "hostPID", "hostPath", "httpGet", "image"),
+    *("imagePullPolicy", "imagePullSecrets", "initContainers", "initialDelaySeconds", "key", "limits"),
+    *("livenessProbe", "matchExpressions", "mountPath", "name", "nodeAffinity", "nodeSelector", "operator"),
+    *("periodSeconds", "persistentVolumeClaim", "podAffinity", "podAntiAffinity", "port", "ports"),
+    *("priorityClassName", "protocol", "readOnly", "readinessProbe", "requests", "resourceClaims"),
+    *("resources", "restartPolicy", "runAsUser", "runtimeClassName", "schedulerName", "secretKeyRef"),
+    *("securityContext", "serviceAccountName", "startupProbe", "subPath", "terminationGracePeriodSeconds"),
+    *("tolerations", "value", "valueFrom", "values", "volumeMounts", "volumes", "workingDir"),
+)
 #: Objects that a pod names and that may appear later, and the field that names them.
 _NAMED: Final = (
     (re.compile(r"no PriorityClass with name .+ was found"), "spec.priorityClassName"),
@@ -141,9 +154,16 @@ def _causes(trial: Trial, failure: Invalid) -> Iterator[FieldError]:
 def _undecodable(trial: Trial, words: str) -> Iterator[FieldError]:
     if found := _UNKNOWN.findall(words):
         for what, field in found:
-            yield FieldError(trial.field(field), f"{what} field")
+            yield FieldError(trial.field(field), f"{what} field{_meant(what, field)}")
     elif wrong := _WRONG_TYPE.search(words):
         given, field, wanted = wrong.groups()
         yield FieldError(trial.field(field), f"is a {given}, but {wanted} is wanted")
     else:
         yield FieldError(trial.field(""), words.partition(f"{_UNDECODABLE}: ")[2] or words)
+
+
+def _meant(what: str, field: str) -> str:
+    """Which field was probably meant by an unknown one."""
+    name = field.rpartition(".")[2]
+    near = difflib.get_close_matches(name, _FIELDS, n=1, cutoff=0.7) if what == "unknown" else []
+    return f"; did you mean {near[0]}?" if near and near[0] != name else ""

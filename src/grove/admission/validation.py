@@ -13,6 +13,7 @@ from typing import Final
 from grove.admission.autoscaling import Bounds, validate_autoscaling
 from grove.admission.naming import CLIQUES, GROUPS, TEMPLATE, validate_names
 from grove.admission.order import validate_order
+from grove.admission.pod_shape import misshapen
 from grove.admission.sharing import validate_sharing
 from grove.admission.topology import validate_topology
 from grove.api import durations
@@ -69,7 +70,7 @@ def _cliques(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
         yield from _metadata_keys(f"{field}.labels", clique.labels, values=True)
         yield from _metadata_keys(f"{field}.annotations", clique.annotations, values=False)
         yield from _clique_counts(f"{field}.spec", clique.spec)
-        yield from _pods(f"{field}.spec.podSpec", clique.spec.pod_spec)
+        yield from validate_pods(f"{field}.spec.podSpec", clique.spec.pod_spec)
 
 
 def _clique_counts(field: str, spec: PodCliqueSpec) -> Iterator[FieldError]:
@@ -133,7 +134,12 @@ def _group_counts(field: str, group: ScalingGroupConfig) -> Iterator[FieldError]
         yield from validate_autoscaling(f"{field}.scaleConfig", group.scale_config, Bounds(replicas, minimum))
 
 
-def _pods(field: str, pods: Manifest) -> Iterator[FieldError]:
+def validate_pods(field: str, pods: Manifest) -> Iterator[FieldError]:
+    """What Grove cannot allow in the pod spec at this field."""
+    if errors := misshapen(field, pods):
+        # Nothing else can be said of it, and nobody else shall read it.
+        yield from errors
+        return
     if not pods.get("containers"):
         yield FieldError(f"{field}.containers", "at least one container is required")
     if pods.get("topologySpreadConstraints"):

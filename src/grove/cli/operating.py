@@ -39,6 +39,7 @@ LogAs = Callable[[OperatorConfiguration], None]
 
 #: How often missing permissions are asked for again.
 _ASK_AGAIN_SECONDS: Final = 30.0
+_ACCOUNT_VARIABLE: Final = "GROVE_OPERATOR_SERVICE_ACCOUNT_NAME"
 _LOOPBACK: Final = "127.0.0.1"
 _EVERY_ADDRESS: Final = "0.0.0.0"
 _CANNOT_LISTEN: Final = {
@@ -78,8 +79,9 @@ def limiter_of(configuration: OperatorConfiguration) -> Limiter:
 
 def identity_of(namespace: str) -> Identity:
     """Who this process is among its replicas: the pod's name in a cluster, host and process elsewhere."""
-    host = socket.gethostname()
-    return Identity(host if _in_pod() else f"{host}-{os.getpid()}", namespace)
+    host, account = socket.gethostname(), os.environ.get(_ACCOUNT_VARIABLE, "").strip()
+    user = f"system:serviceaccount:{namespace}:{account}" if account and _in_pod() else ""
+    return Identity(host if _in_pod() else f"{host}-{os.getpid()}", namespace, user)
 
 
 def _in_pod() -> bool:
