@@ -1,7 +1,7 @@
 """The certificate that webhooks are served with, and the contract with whatever keeps it valid."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -12,7 +12,7 @@ class ServingCertificate:
 
     #: The certificate of the server first, then those that lead to the CA.
     chain: bytes
-    key: bytes
+    key: bytes = field(repr=False)
     ca: bytes
     not_after: datetime
 

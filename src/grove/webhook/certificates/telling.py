@@ -1,0 +1,69 @@
+"""What every source of a certificate does with it: hand it to the server, measure it, say what is wrong."""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from grove.runtime.clock import Clock, rfc3339
+from grove.runtime.metrics import Metrics
+from grove.webhook.serving import ServingCertificate
+
+log = logging.getLogger(__name__)
+
+#: Tells people beside the log, for example by an event on the operator's own pod.
+Tell = Callable[[str], None]
+
+
+class Publisher:
+    """The certificate in use, and those who want to know of it."""
+
+    def __init__(self, clock: Clock, metrics: Metrics, tell: Tell | None = None) -> None:
+        self.certificate: ServingCertificate | None = None
+        #: What is wrong, as a sentence; None while all is well.
+        self.problem: str | None = None
+        self._clock = clock
+        self._tell = tell
+        self._subscribers: list[Callable[[ServingCertificate], None]] = []
+        self._expiry = metrics.gauge(
+            "grove_webhook_certificate_expiry_seconds",
+            "When the certificate of the webhooks and its authority end, in seconds since 1970.",
+            ("certificate",),
+        )
+
+    def subscribe(self, changed: Callable[[ServingCertificate], None]) -> None:
+        """Tell of every new certificate, and of the present one at once."""
+        self._subscribers.append(changed)
+        if self.certificate is not None:
+            changed(self.certificate)
+
+    def publish(self, certificate: ServingCertificate, authority_ends: datetime | None) -> None:
+        """Serve this from now on."""
+        self._expiry.labels("server").set(certificate.not_after.timestamp())
+        if authority_ends is not None:
+            self._expiry.labels("ca").set(authority_ends.timestamp())
+        if certificate == self.certificate:
+            return
+        if self.certificate is None or certificate.chain != self.certificate.chain:
+            log.info(
+                "webhooks are served with another certificate",
+                extra={"not_after": rfc3339(certificate.not_after)},
+            )
+        self.certificate = certificate
+        for changed in self._subscribers:
+            changed(certificate)
+
+    def report(self, problem: str | None) -> None:
+        """Keep what is wrong; said when it is something else than before."""
+        if problem is not None and problem != self.problem:
+            log.error("the certificate of the webhooks cannot be kept right", extra={"problem": problem})
+            if self._tell is not None:
+                self._tell(problem)
+        elif problem is None and self.problem is not None:
+            log.info("the certificate of the webhooks is right again")
+        self.problem = problem
+
+    def expired(self) -> str | None:
+        """That the certificate in use has ended, as a sentence."""
+        if self.certificate is None or self._clock.now() < self.certificate.not_after:
+            return None
+        return f"the certificate expired at {rfc3339(self.certificate.not_after)}"
