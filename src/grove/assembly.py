@@ -130,6 +130,7 @@ async def assemble(
     health: bool = True,
     host: str = "127.0.0.1",
     only: str = "",
+    webhooks: bool = False,
     certificates: CertificateSource | None = None,
 ) -> Operator:
     """Wire an operator against the cluster behind `client`; asks it what it serves, writes nothing.
@@ -137,7 +138,7 @@ async def assemble(
     With `only` it is the process of that backend: it acts on the gangs that the operator leaves to it, and
     does nothing else. With leader election, what it writes besides its lease and events about itself passes
     the elector's fence. `host` is where the probes are served unless the configuration names an address.
-    With `certificates` it serves webhooks, leading or not.
+    With `webhooks` it serves those, leading or not, by its own `certificates` unless others are given.
     """
     process = _Process(
         client, configuration, identity, clock or SystemClock(), rng or random.Random(), Metrics(), only
@@ -156,12 +157,12 @@ async def assemble(
     wakeups.connect(deps.cache, deps.scheduling, deps.devices, dict(controllers), deps.applier.own_writes)
     manager = _manager(process, deps, controllers, elector, host if health else None)
     manager.add_service("own events", own_events.run)
-    webhooks = await _webhooks(replace(process, client=client), deps, certificates) if certificates else None
-    if webhooks is not None:
-        manager.add_service("webhooks", webhooks.run)
-        manager.readiness.add("webhooks", webhooks.lacking)
+    server = await _webhooks(replace(process, client=client), deps, certificates) if webhooks else None
+    if server is not None:
+        manager.add_service("webhooks", server.run)
+        manager.readiness.add("webhooks", server.lacking)
     told = (process.metrics, deps.recorder, own_events)
-    return Operator(manager, deps.cache, controllers, reconcilers, deps.scheduling, *told, webhooks)
+    return Operator(manager, deps.cache, controllers, reconcilers, deps.scheduling, *told, server)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +248,9 @@ def _manager(
     return manager
 
 
-async def _webhooks(process: _Process, deps: Dependencies, certificates: CertificateSource) -> WebhookServer:
+async def _webhooks(
+    process: _Process, deps: Dependencies, certificates: CertificateSource | None
+) -> WebhookServer:
     """The webhooks of this process; its client is not fenced, because a standby answers as well."""
     configuration, client = process.configuration, process.client
     server = configuration.server.webhooks
@@ -257,11 +260,26 @@ async def _webhooks(process: _Process, deps: Dependencies, certificates: Certifi
     known = Surroundings(deps.cache, deps.scheduling, configuration)
     return WebhookServer(
         reviews_by_path(known, client, user),
-        certificates,
+        certificates or _own_certificates(process),
         process.metrics,
         synced=deps.cache.wait_synced,
         host=server.bind_address,
         port=server.port,
+    )
+
+
+def _own_certificates(process: _Process) -> CertificateSource:
+    """The certificates that the configuration asks for."""
+    # Only here: whoever serves no webhooks needs no cryptography.
+    from grove.webhook.certificates.provision import certificate_source
+
+    return certificate_source(
+        process.configuration.server.webhooks,
+        process.client,
+        namespace=process.identity.namespace,
+        clock=process.clock,
+        rng=process.randomness(),
+        metrics=process.metrics,
     )
 
 

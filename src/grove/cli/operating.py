@@ -84,6 +84,12 @@ def identity_of(namespace: str) -> Identity:
     return Identity(host if _in_pod() else f"{host}-{os.getpid()}", namespace, user)
 
 
+def serves_webhooks(configuration: OperatorConfiguration) -> bool:
+    """Whether the operator answers API servers: as configured, else where one can reach it, in a pod."""
+    asked = configuration.server.webhooks.enabled
+    return _in_pod() if asked is None else asked
+
+
 def _in_pod() -> bool:
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
 
@@ -146,7 +152,13 @@ async def operator_for(
     where = namespace or reached.connection.namespace
     identity = identity_of(where)
     operator = await assemble(
-        reached.client, configuration, identity=identity, health=health, only=only, host=host
+        reached.client,
+        configuration,
+        identity=identity,
+        health=health,
+        only=only,
+        host=host,
+        webhooks=serves_webhooks(configuration) and not only,
     )
 
     def needs(of: OperatorConfiguration) -> list[Need]:
