@@ -15,6 +15,8 @@ from grove.errors import ApiError, Unreachable
 from grove.kube.client import Client
 from grove.meta import Manifest, Resource, resource
 from grove.plan.children import registry
+from grove.webhook.certificates.bundles import CONFIGURATIONS, registrations
+from grove.webhook.certificates.material import SECRETS
 
 REVIEWS: Final = resource(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
@@ -30,17 +32,19 @@ _AT_ONCE: Final = 16
 
 
 class Need(NamedTuple):
-    """One verb on one resource; the namespace is blank when it is needed everywhere."""
+    """One verb on one resource; a blank namespace means everywhere, a blank name every object."""
 
     verb: str
     resource: Resource
     subresource: str = ""
     namespace: str = ""
+    name: str = ""
 
     @property
     def target(self) -> str:
-        """`pods/status`, `podgangs.scheduler.grove.io`."""
-        return f"{self.resource}/{self.subresource}" if self.subresource else str(self.resource)
+        """`pods/status`, `podgangs.scheduler.grove.io`, `secrets with name x`."""
+        whole = f"{self.resource}/{self.subresource}" if self.subresource else str(self.resource)
+        return f"{whole} with name {self.name}" if self.name else whole
 
     def attributes(self) -> Manifest:
         group, version, _ = self.resource.gvk
@@ -51,6 +55,7 @@ class Need(NamedTuple):
             "resource": self.resource.plural,
             "subresource": self.subresource,
             "namespace": self.namespace,
+            "name": self.name,
         }
         return {name: value for name, value in asked.items() if value}
 
@@ -93,6 +98,7 @@ def needed(
     told = (*_OWNERS, kinds.TOPOLOGY_BINDINGS)
     needs += [Need("patch", each, "status") for each in told]
     needs += _owner_needs(written)
+    needs += _certificate_needs(configuration, namespace)
     return [*needs, *_lease_needs(configuration, namespace), *_event_needs(reads_events)]
 
 
@@ -140,6 +146,27 @@ def _lease_needs(configuration: OperatorConfiguration, namespace: str) -> list[N
         return []
     where = configuration.leader_election.resource_namespace or namespace
     return [Need(verb, LEASES, namespace=where) for verb in ("get", "create", "update")]
+
+
+def _certificate_needs(configuration: OperatorConfiguration, namespace: str) -> list[Need]:
+    """To keep a certificate of its own: one Secret, and the caBundles of Grove's webhook configurations.
+
+    What is created has no name yet, as far as permissions go; what is listed and watched is one Secret, and
+    all webhook configurations.
+    """
+    webhooks = configuration.server.webhooks
+    if not webhooks.enabled or webhooks.cert_provision_mode != "auto":
+        return []
+    secret = [
+        Need(verb, SECRETS, namespace=namespace, name=webhooks.secret_name)
+        for verb in ("get", "list", "watch", "update")
+    ]
+    return [
+        Need("create", SECRETS, namespace=namespace),
+        *secret,
+        *(Need(verb, each) for each in CONFIGURATIONS.values() for verb in _READ),
+        *(Need(verb, each.resource, name=each.name) for each in registrations() for verb in ("get", "patch")),
+    ]
 
 
 async def missing(client: Client, needs: Sequence[Need]) -> list[Need]:

@@ -235,7 +235,7 @@ def test_an_authority_is_trusted_before_it_signs_and_dropped_when_nobody_serves_
     second = plan_material(trusted)
     assert second.why == ("a new server certificate is made: its authority is being replaced",)
     assert prints(second.material) == [new, before]
-    assert refusal(serving(second), pem([second.signer]), NOW) is None
+    assert refusal(serving(second), pem(certificates_in(second.material.ca)[:1]), NOW) is None
 
     soon = replace(trusted, held=second.material, now=trusted.now + PERIODS.retired - timedelta(seconds=1))
     assert plan_material(soon).material == second.material

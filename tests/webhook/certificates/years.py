@@ -18,7 +18,6 @@ from tests.webhook.certificates.handshakes import refusal
 
 from grove.errors import AlreadyExists, Conflict, Invalid, NotFound
 from grove.meta import Key, Manifest, Resource
-from grove.runtime.metrics import Metrics
 from grove.testing.virtual_time import virtual_clock, virtual_loop
 from grove.webhook.certificates.bundles import CONFIGURATIONS
 from grove.webhook.certificates.material import SECRETS
@@ -149,7 +148,6 @@ class Replica:
             NAMES,
             clock=self.server.clock,
             rng=self.rng,
-            metrics=Metrics(),
             periods=self.periods,
             look_seconds=self.look_seconds,
         )

@@ -7,13 +7,11 @@ meanwhile. Never writes a file, and never touches a caBundle: that is for whoeve
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from grove.runtime.clock import Clock
-from grove.runtime.metrics import Metrics
-from grove.webhook.certificates.inspection import ServerPair, certificates_in, issuer_of, server_pair
+from grove.webhook.certificates.inspection import ServerPair, server_pair
 from grove.webhook.certificates.material import CA, CHAIN, KEY
 from grove.webhook.certificates.telling import Publisher, Tell
 from grove.webhook.serving import ServingCertificate
@@ -33,17 +31,19 @@ class CertificateFiles:
         names: Sequence[str],
         *,
         clock: Clock,
-        metrics: Metrics,
-        tell: Tell | None = None,
     ) -> None:
         self._folder = folder
         self._name = names[0]
         self._clock = clock
-        self._publisher = Publisher(clock, metrics, tell)
+        self._publisher = Publisher(clock)
 
     def subscribe(self, changed: Callable[[ServingCertificate], None]) -> None:
         """Call this with every new certificate, and at once with the present one, if there is one."""
         self._publisher.subscribe(changed)
+
+    def report_to(self, tell: Tell) -> None:
+        """Say what is wrong in this way too, not by the log alone."""
+        self._publisher.tell(tell)
 
     def lacking(self) -> str | None:
         """The readiness check: why there is no usable certificate, as a sentence."""
@@ -66,9 +66,7 @@ class CertificateFiles:
             return
         self._publisher.report(None)
         pair, ca = found
-        self._publisher.publish(
-            ServingCertificate(pair.chain, pair.key, ca, pair.not_after), _end_of_issuer(pair, ca)
-        )
+        self._publisher.publish(ServingCertificate(pair.chain, pair.key, ca, pair.not_after))
 
     def _read(self) -> tuple[ServerPair, bytes] | str:
         try:
@@ -86,9 +84,3 @@ class CertificateFiles:
                 return f"{name} cannot be read: {error.strerror}"
         pair = server_pair(texts[CHAIN], texts[KEY], name=self._name, now=self._clock.now())
         return pair if isinstance(pair, str) else (pair, texts[CA])
-
-
-def _end_of_issuer(pair: ServerPair, ca: bytes) -> datetime | None:
-    """When the authority ends, as far as it is among the files."""
-    issuer = issuer_of(pair.leaf, certificates_in(ca))
-    return issuer.not_valid_after_utc if issuer is not None else None

@@ -21,7 +21,6 @@ from grove.meta import Key, Manifest, Object
 from grove.runtime.backoff import Backoff
 from grove.runtime.clock import Clock
 from grove.runtime.informer import Informer
-from grove.runtime.metrics import Metrics
 from grove.runtime.ports import Reader
 from grove.webhook.certificates.bundles import (
     CONFIGURATIONS,
@@ -68,9 +67,7 @@ class OwnAuthority:
         *,
         clock: Clock,
         rng: random.Random,
-        metrics: Metrics,
         watcher: Reader | None = None,
-        tell: Tell | None = None,
         periods: Periods | None = None,
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
@@ -82,7 +79,7 @@ class OwnAuthority:
         self._rng = rng
         self._periods = periods or Periods()
         self._look_seconds = look_seconds
-        self._publisher = Publisher(clock, metrics, tell)
+        self._publisher = Publisher(clock)
         self._trust = Trust(clock.monotonic, self._periods.trusted)
         self._backoff = Backoff(rng, first=RETRY_SECONDS[0], cap=RETRY_SECONDS[1])
         self._changed = asyncio.Event()
@@ -93,6 +90,10 @@ class OwnAuthority:
     def subscribe(self, changed: Callable[[ServingCertificate], None]) -> None:
         """Call this with every new certificate, and at once with the present one, if there is one."""
         self._publisher.subscribe(changed)
+
+    def report_to(self, tell: Tell) -> None:
+        """Say what is wrong in this way too, not by the log alone."""
+        self._publisher.tell(tell)
 
     def lacking(self) -> str | None:
         """The readiness check: what keeps API servers from verifying this server, as a sentence."""
@@ -259,4 +260,4 @@ class OwnAuthority:
         server = plan.server
         self._served = Material(server.chain, server.key, pem([plan.issuer]))
         certificate = ServingCertificate(server.chain, server.key, plan.material.ca, server.not_after)
-        self._publisher.publish(certificate, plan.signer.not_valid_after_utc)
+        self._publisher.publish(certificate)

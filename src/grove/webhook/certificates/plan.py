@@ -60,9 +60,8 @@ class Plan:
 
     material: Material
     server: ServerPair
-    #: Who signed what is served, and who signs next.
+    #: Who signed what is served.
     issuer: x509.Certificate
-    signer: x509.Certificate
     why: tuple[str, ...] = ()
 
 
@@ -101,7 +100,7 @@ def plan_material(seen: Situation) -> Plan:
         why = []
     elif not why:
         why = ["authorities that nothing needs any more are dropped"]
-    return Plan(material, current.pair, current.issuer, signer.certificate, tuple(why))
+    return Plan(material, current.pair, current.issuer, tuple(why))
 
 
 def _signer(seen: Situation) -> _Signer | str:

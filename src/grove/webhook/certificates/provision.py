@@ -8,11 +8,8 @@ from grove.api.config import WebhookServer
 from grove.kube.client import Client
 from grove.meta import Key
 from grove.runtime.clock import Clock
-from grove.runtime.metrics import Metrics
 from grove.webhook.certificates.files import CertificateFiles
 from grove.webhook.certificates.own import OwnAuthority
-from grove.webhook.certificates.telling import Tell
-from grove.webhook.serving import CertificateSource
 
 
 def server_names(namespace: str, service: str = labels.MANAGER) -> tuple[str, ...]:
@@ -32,24 +29,19 @@ def certificate_source(
     namespace: str,
     clock: Clock,
     rng: random.Random,
-    metrics: Metrics,
-    tell: Tell | None = None,
-) -> CertificateSource:
+) -> OwnAuthority | CertificateFiles:
     """The source for an operator in this namespace.
 
-    `client` must not be fenced: every replica serves webhooks, whoever leads. `tell` says in another way than
-    by the log what is wrong.
+    `client` must not be fenced: every replica serves webhooks, whoever leads.
     """
     names = server_names(namespace)
     if server.cert_provision_mode == "manual":
-        return CertificateFiles(Path(server.server_cert_dir), names, clock=clock, metrics=metrics, tell=tell)
+        return CertificateFiles(Path(server.server_cert_dir), names, clock=clock)
     return OwnAuthority(
         client,
         Key(namespace, server.secret_name),
         names,
         clock=clock,
         rng=rng,
-        metrics=metrics,
         watcher=client,
-        tell=tell,
     )

@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Callable
-from datetime import datetime
 
 from grove.runtime.clock import Clock, rfc3339
 from grove.runtime.metrics import Metrics
+from grove.webhook.certificates.inspection import certificates_in
 from grove.webhook.serving import ServingCertificate
 
 log = logging.getLogger(__name__)
@@ -14,21 +14,32 @@ log = logging.getLogger(__name__)
 Tell = Callable[[str], None]
 
 
+def measured_by(metrics: Metrics) -> Callable[[ServingCertificate], None]:
+    """A subscriber that keeps the metric of when certificates end."""
+    ends = metrics.gauge(
+        "grove_webhook_certificate_expiry_seconds",
+        "When the certificate of the webhooks and its authority end, in seconds since 1970.",
+        ("certificate",),
+    )
+
+    def changed(certificate: ServingCertificate) -> None:
+        ends.labels("server").set(certificate.not_after.timestamp())
+        for authority in certificates_in(certificate.ca)[:1]:
+            ends.labels("ca").set(authority.not_valid_after_utc.timestamp())
+
+    return changed
+
+
 class Publisher:
     """The certificate in use, and those who want to know of it."""
 
-    def __init__(self, clock: Clock, metrics: Metrics, tell: Tell | None = None) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.certificate: ServingCertificate | None = None
         #: What is wrong, as a sentence; None while all is well.
         self.problem: str | None = None
         self._clock = clock
-        self._tell = tell
+        self._tell: Tell | None = None
         self._subscribers: list[Callable[[ServingCertificate], None]] = []
-        self._expiry = metrics.gauge(
-            "grove_webhook_certificate_expiry_seconds",
-            "When the certificate of the webhooks and its authority end, in seconds since 1970.",
-            ("certificate",),
-        )
 
     def subscribe(self, changed: Callable[[ServingCertificate], None]) -> None:
         """Tell of every new certificate, and of the present one at once."""
@@ -36,11 +47,14 @@ class Publisher:
         if self.certificate is not None:
             changed(self.certificate)
 
-    def publish(self, certificate: ServingCertificate, authority_ends: datetime | None) -> None:
+    def tell(self, tell: Tell) -> None:
+        """Say what is wrong in this way too, from now on and at once."""
+        self._tell = tell
+        if self.problem is not None:
+            tell(self.problem)
+
+    def publish(self, certificate: ServingCertificate) -> None:
         """Serve this from now on."""
-        self._expiry.labels("server").set(certificate.not_after.timestamp())
-        if authority_ends is not None:
-            self._expiry.labels("ca").set(authority_ends.timestamp())
         if certificate == self.certificate:
             return
         if self.certificate is None or certificate.chain != self.certificate.chain:
