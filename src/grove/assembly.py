@@ -13,7 +13,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.config import OperatorConfiguration
 from grove.api.pod import Pod
 from grove.api.topology import ClusterTopologyBinding
-from grove.controllers import wakeups
+from grove.controllers import events, wakeups
 from grove.controllers.apply import Applier, WriteBarrier
 from grove.controllers.clique import CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
@@ -55,7 +55,7 @@ from grove.plan.startup import image_with_tag
 from grove.runtime.cache import Cache
 from grove.runtime.clock import Clock, SystemClock
 from grove.runtime.controller import Controller
-from grove.runtime.events import Recorder
+from grove.runtime.events import EventTarget, Recorder
 from grove.runtime.informer import Informer
 from grove.runtime.lease import LeaderElector, LeaseTimes
 from grove.runtime.manager import Manager
@@ -117,6 +117,8 @@ class Identity:
     namespace: str = "default"
     #: The user as whom it writes, where that is known.
     user: str = ""
+    #: What events about itself are about; None outside of a cluster.
+    pod: EventTarget | None = None
 
 
 async def assemble(
@@ -157,8 +159,10 @@ async def assemble(
     wakeups.connect(deps.cache, deps.scheduling, deps.devices, dict(controllers), deps.applier.own_writes)
     manager = _manager(process, deps, controllers, elector, host if health else None)
     manager.add_service("own events", own_events.run)
-    server = await _webhooks(replace(process, client=client), deps, certificates) if webhooks else None
-    if server is not None:
+    server = None
+    if webhooks:
+        unfenced = replace(process, client=client)
+        server = await _webhooks(unfenced, deps, certificates or _own_certificates(unfenced, own_events))
         manager.add_service("webhooks", server.run)
         manager.readiness.add("webhooks", server.lacking)
     told = (process.metrics, deps.recorder, own_events)
@@ -248,9 +252,7 @@ def _manager(
     return manager
 
 
-async def _webhooks(
-    process: _Process, deps: Dependencies, certificates: CertificateSource | None
-) -> WebhookServer:
+async def _webhooks(process: _Process, deps: Dependencies, certificates: CertificateSource) -> WebhookServer:
     """The webhooks of this process; its client is not fenced, because a standby answers as well."""
     configuration, client = process.configuration, process.client
     server = configuration.server.webhooks
@@ -260,7 +262,7 @@ async def _webhooks(
     known = Surroundings(deps.cache, deps.scheduling, configuration)
     return WebhookServer(
         reviews_by_path(known, client, user),
-        certificates or _own_certificates(process),
+        certificates,
         process.metrics,
         synced=deps.cache.wait_synced,
         host=server.bind_address,
@@ -268,10 +270,14 @@ async def _webhooks(
     )
 
 
-def _own_certificates(process: _Process) -> CertificateSource:
-    """The certificates that the configuration asks for."""
+def _own_certificates(process: _Process, recorder: Recorder) -> CertificateSource:
+    """The certificates that the configuration asks for; what is wrong with them becomes an event."""
     # Only here: whoever serves no webhooks needs no cryptography.
     from grove.webhook.certificates.provision import certificate_source
+
+    def tell(why: str) -> None:
+        if process.identity.pod is not None:
+            recorder.send(events.certificate_problem(process.identity.pod, why))
 
     return certificate_source(
         process.configuration.server.webhooks,
@@ -280,6 +286,7 @@ def _own_certificates(process: _Process) -> CertificateSource:
         clock=process.clock,
         rng=process.randomness(),
         metrics=process.metrics,
+        tell=tell,
     )
 
 

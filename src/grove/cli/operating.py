@@ -80,8 +80,10 @@ def limiter_of(configuration: OperatorConfiguration) -> Limiter:
 def identity_of(namespace: str) -> Identity:
     """Who this process is among its replicas: the pod's name in a cluster, host and process elsewhere."""
     host, account = socket.gethostname(), os.environ.get(_ACCOUNT_VARIABLE, "").strip()
-    user = f"system:serviceaccount:{namespace}:{account}" if account and _in_pod() else ""
-    return Identity(host if _in_pod() else f"{host}-{os.getpid()}", namespace, user)
+    user = f"system:serviceaccount:{namespace}:{account}" if account else ""
+    if not _in_pod():
+        return Identity(f"{host}-{os.getpid()}", namespace)
+    return Identity(host, namespace, user, EventTarget(kinds.PODS, Key(namespace, host), ""))
 
 
 def serves_webhooks(configuration: OperatorConfiguration) -> bool:
@@ -179,7 +181,7 @@ async def operator_for(
             if log_as is not None:
                 log_as(of)
 
-        follow(path, operator, configuration, about=_own_pod(identity), applied=ask_again, tune=tune)
+        follow(path, operator, configuration, about=identity.pod, applied=ask_again, tune=tune)
     return operator
 
 
@@ -188,8 +190,10 @@ def needs_of(
 ) -> list[Need]:
     """What an operator must be allowed to do in its cluster."""
     scheduling = operator.scheduling
+    webhooks = msgspec.structs.replace(configuration.server.webhooks, enabled=operator.webhooks is not None)
+    server = msgspec.structs.replace(configuration.server, webhooks=webhooks)
     return needed(
-        configuration,
+        msgspec.structs.replace(configuration, server=server),
         written(scheduling),
         namespace=namespace,
         observed=observed(scheduling),
@@ -213,13 +217,6 @@ def follow(
 
     file = ConfigurationFile(path, operator, configuration, about=about, applied=applied, tune=tune)
     operator.manager.add_service("configuration", file.run)
-
-
-def _own_pod(identity: Identity) -> EventTarget | None:
-    """What events about the operator itself are about; None outside of a cluster."""
-    if not _in_pod():
-        return None
-    return EventTarget(kinds.PODS, Key(identity.namespace, identity.name), "")
 
 
 def written(scheduling: Scheduling) -> list[Resource]:

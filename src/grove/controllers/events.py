@@ -152,6 +152,10 @@ def configuration_applied(about: EventTarget, what: str) -> Event:
     return Event(NORMAL, "ConfigurationApplied", what, about)
 
 
+def certificate_problem(about: EventTarget, why: str) -> Event:
+    return Event(WARNING, "WebhookCertificateProblem", why, about)
+
+
 def levels_unavailable(cliqueset: PodCliqueSet, message: str) -> Event:
     return Event(WARNING, "TopologyLevelsUnavailable", message, _about(kinds.CLIQUESETS, cliqueset))
 
