@@ -48,7 +48,9 @@ from grove.embedded.storage.journal import Journal
 from grove.embedded.storage.store import RING, Snapshot, Store
 from grove.embedded.verbs.api import API
 from grove.embedded.verbs.generator import Generator
-from grove.embedded.verbs.webhooks import Resolver, Webhooks
+from grove.embedded.verbs.webhooks.calling import Caller
+from grove.embedded.verbs.webhooks.dispatch import Webhooks
+from grove.embedded.verbs.webhooks.services import Address, Program, ServiceDirectory, Services
 
 log = logging.getLogger(__name__)
 IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
@@ -90,8 +92,9 @@ class ClusterOptions:
     ring: int = RING
     tune_gc: bool = False
     """Raises Python's collector thresholds; for a process that is nothing but this cluster."""
-    resolve_service: Resolver | None = None
-    """Where webhooks' Services really listen."""
+    services: Services = field(default_factory=dict)
+    """Where the Services of webhooks really listen: (namespace, name) -> (host, port), or a function of this
+    process that answers; others are found by their EndpointSlices."""
     force: bool = False
     """Starts even inside a pod of a real cluster."""
 
@@ -131,13 +134,10 @@ class EmbeddedCluster:
             generator=self.generator,
             managed_fields=self.options.managed_fields,
         )
-        self.webhooks = Webhooks(
-            all_of=self.api.all_of,
-            find=self.api.find,
-            resolve=self.options.resolve_service,
-            new_uid=self.generator.uid,
-        )
-        self.api.webhooks = self.webhooks
+        self.services: dict[tuple[str, str], Address | Program] = dict(self.options.services)
+        """Where the Services of webhooks listen now; may be changed while the cluster runs."""
+        self.webhooks = self._webhooks()
+        self.api.dynamic.webhooks = self.webhooks
         self._expiry = EventExpiry(self.store)
         self._journal = self._open_journal()
         self.token = self._secret("token")
@@ -156,6 +156,17 @@ class EmbeddedCluster:
         self._tasks: list[asyncio.Task[None]] = []
         self._mirrors: Mirrors | None = None
         self._loaded: Snapshot | None = None
+
+    def _webhooks(self) -> Webhooks:
+        directory = ServiceDirectory(self.services, find=self.api.find, all_of=self.api.all_of)
+        return Webhooks(
+            any_of=lambda key: bool(self.store.table(key).entries),
+            all_of=self.api.all_of,
+            find=self.api.find,
+            equivalents=self.catalog.registry.versions,
+            caller=Caller(directory),
+            new_uid=self.generator.uid,
+        )
 
     # --- life
 
@@ -404,7 +415,12 @@ class EmbeddedCluster:
 
     async def fork(self, **changes: object) -> EmbeddedCluster:
         """A second, running cluster that starts from this one's state; it listens only when told to."""
-        defaults: dict[str, object] = {"listen": False, "data_dir": None, "faults": None}
+        defaults: dict[str, object] = {
+            "listen": False,
+            "data_dir": None,
+            "faults": None,
+            "services": dict(self.services),
+        }
         options = replace(self.options, **{**defaults, **changes})  # type: ignore[arg-type]
         twin = EmbeddedCluster(options)
         snapshot = self.snapshot()

@@ -162,11 +162,11 @@ def test_without_the_engine_the_error_names_the_extra(monkeypatch: pytest.Monkey
     def absent(name: str) -> Any:
         raise ImportError(name)
 
-    cel._environment.cache_clear()
+    cel.environment.cache_clear()
     monkeypatch.setattr("importlib.import_module", absent)
     with pytest.raises(ValueError, match=r"grove-operator\[embedded\]"):
         cel.compile_rule("self.never_compiled_before == 1")
-    cel._environment.cache_clear()
+    cel.environment.cache_clear()
 
 
 @pytest.mark.compat

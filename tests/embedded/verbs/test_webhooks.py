@@ -1,315 +1,668 @@
-"""Admission webhooks over real TLS on loopback: matching, order, patches, refusals, failures."""
+"""Admission webhooks: who is asked, in which order, what they change and what they refuse."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
-import ssl
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from tests.embedded.bare_cluster import (
+    CRDS,
+    GANGS,
+    MAPS,
+    PODS,
+    config_map,
+    gang,
+    gang_crd,
+    json_of,
+    pod,
+    refusal,
+    send,
+    with_cluster,
+)
+from tests.embedded.verbs.hooks import (
+    CONFIGURATIONS,
+    RULE,
+    Hooks,
+    about,
+    adding,
+    configure,
+    patching,
+    serve,
+    webhook,
+)
 
+from grove.embedded.cluster import EmbeddedCluster
 from grove.embedded.errors import ApiError
-from grove.embedded.kinds.registry import Registry
-from grove.embedded.machinery.options import WriteOptions
-from grove.embedded.verbs.webhooks import Webhooks, selects
+from grove.embedded.identity import MASTERS, User
+from grove.embedded.local import LocalClient
+from grove.embedded.storage.store import encode
 
 Manifest = dict[str, Any]
-PODS = next(found for found in Registry("1.36") if found.key == ("", "pods"))
-POD: Manifest = {"metadata": {"name": "p", "namespace": "d", "labels": {"app": "x"}}, "spec": {}}
-NAMESPACE = {"metadata": {"name": "d", "labels": {"team": "a"}}}
-RULE = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 
 
-@cache
-def certificate() -> tuple[bytes, bytes]:
-    """A self-signed certificate for the service hook.d.svc, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hook.d.svc")])
-    start = datetime.now(UTC) - timedelta(hours=1)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(start)
-        .not_valid_after(start + timedelta(days=2))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("hook.d.svc")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return made.public_bytes(serialization.Encoding.PEM), private
+# --- mutating webhooks
 
 
-@dataclass
-class Hook:
-    """A webhook server: answers by path, and remembers what it was asked."""
-
-    answers: dict[str, Manifest]
-    asked: list[Manifest] = field(default_factory=list)
-    port: int = 0
-
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        review = json.loads(await request.read())
-        self.asked.append({"path": request.path, **review["request"]})
-        answer = self.answers.get(request.path, {"allowed": True})
-        if "http" in answer:
-            return web.Response(status=answer["http"])
-        if "hang" in answer:
-            await asyncio.Event().wait()
-        response = {"uid": review["request"]["uid"], **answer}
-        return web.json_response(
-            {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response}
+def test_mutating_webhooks_are_asked_in_the_order_of_their_configurations_and_see_each_others_work() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        second = patching(
+            {"op": "test", "path": "/data/first", "value": "1"},
+            {"op": "add", "path": "/data/second", "value": "2"},
         )
+        hooks = serve(cluster, {"/first": adding("/data/first", "1"), "/second": second})
+        await configure(client, "Mutating", "z", webhook("/second"))
+        await configure(client, "Mutating", "a", webhook("/first"), webhook("/third"))
+        made = await client.create(MAPS, config_map("m"))
+        assert hooks.paths == ["/first", "/third", "/second"]
+        assert made["data"] == {"a": "1", "first": "1", "second": "2"}
+
+    with_cluster(body)
 
 
-def with_hook(tmp_path: Path, answers: dict[str, Manifest], body: Callable[[Hook], Awaitable[None]]) -> Hook:
-    hook = Hook(answers)
+def test_a_webhook_that_asked_for_it_is_asked_again_when_a_later_one_changed_something() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        hooks = serve(cluster, {"/late": adding("/data/late", "1")})
+        again = webhook("/early", reinvocationPolicy="IfNeeded")
+        lone = webhook("/late", reinvocationPolicy="IfNeeded")
+        await configure(client, "Mutating", "c", again, webhook("/once"), lone)
+        await client.create(MAPS, config_map("m"))
+        assert hooks.paths == ["/early", "/once", "/late", "/early"]
+        hooks.asked.clear()
+        hooks.answers.clear()
+        await client.create(MAPS, config_map("unchanged"))
+        assert hooks.paths == ["/early", "/once", "/late"]
 
-    async def main() -> None:
-        public, private = certificate()
-        (tmp_path / "tls.pem").write_bytes(public + private)
-        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        tls.load_cert_chain(tmp_path / "tls.pem")
-        runner = web.ServerRunner(web.Server(hook.answer), shutdown_timeout=0.01)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
-        await site.start()
-        hook.port = runner.addresses[0][1]
-        try:
-            await body(hook)
-        finally:
-            await runner.cleanup()
-
-    asyncio.run(main())
-    return hook
+    with_cluster(body)
 
 
-def webhook(path: str, **more: Any) -> Manifest:
-    config = {
-        "service": {"namespace": "d", "name": "hook", "path": path},
-        "caBundle": base64.b64encode(certificate()[0]).decode(),
-    }
-    return {
-        "name": f"{path[1:]}.example.com",
-        "clientConfig": config,
-        "rules": [RULE],
-        "timeoutSeconds": 5,
-        **more,
-    }
+def test_what_an_earlier_webhook_changed_decides_who_is_asked_next() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        hooks = serve(cluster, {"/a": adding("/metadata/labels/team", "x")})
+        chosen = webhook("/b", objectSelector={"matchLabels": {"team": "x"}})
+        await configure(client, "Mutating", "c", webhook("/a"), chosen)
+        await client.create(MAPS, config_map("m", app="y"))
+        assert hooks.paths == ["/a", "/b"]
+
+    with_cluster(body)
 
 
-def webhooks(
-    hook: Hook, *, mutating: dict[str, list[Manifest]] | None = None, validating: list[Manifest] | None = None
-) -> Webhooks:
-    stored = {
-        "mutatingwebhookconfigurations": [
-            {"metadata": {"name": name}, "webhooks": hooks} for name, hooks in (mutating or {}).items()
-        ],
-        "validatingwebhookconfigurations": [{"metadata": {"name": "v"}, "webhooks": validating}]
-        if validating
-        else [],
-    }
-    uids = iter(range(100))
-    return Webhooks(
-        all_of=lambda group, plural, namespace: stored[plural],
-        find=lambda group, plural, namespace, name: NAMESPACE,
-        resolve=lambda namespace, name, port: f"127.0.0.1:{hook.port}" if name == "hook" else None,
-        new_uid=lambda: f"uid-{next(uids)}",
-    )
+def test_what_a_webhook_made_is_pruned_defaulted_and_checked_as_if_it_had_been_sent() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        await client.create(CRDS, gang_crd())
+        hooks = serve(
+            cluster,
+            {
+                "/g": patching(
+                    {"op": "add", "path": "/spec/unknown", "value": 1},
+                    {"op": "remove", "path": "/spec/queue"},
+                )
+            },
+        )
+        rules = about("gangs", group="sched.example.com")
+        await configure(client, "Mutating", "c", webhook("/g", rules=rules))
+        made = await client.create(GANGS, gang("g", queue="mine"))
+        assert made["spec"] == {"minMember": 2, "queue": "main", "replicas": 1}
+        hooks.answers["/g"] = adding("/spec/minMember", 0)
+        refused = await refusal(client.create(GANGS, gang("h")))
+        assert (refused.status, refused.reason) == (422, "Invalid")
+        assert "spec.minMember" in refused.message
+
+    with_cluster(body)
 
 
-def patching(*operations: Manifest) -> Manifest:
-    patch = base64.b64encode(json.dumps(operations).encode()).decode()
-    return {"allowed": True, "patchType": "JSONPatch", "patch": patch}
+def test_a_changed_pod_gets_what_the_server_derives_from_it() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        resources = {"limits": {"cpu": "1", "memory": "1Gi"}}
+        serve(cluster, {"/p": adding("/spec/containers/0/resources", resources)})
+        await configure(client, "Mutating", "c", webhook("/p", rules=about("pods")))
+        made = await client.create(PODS, pod("p"))
+        assert made["spec"]["containers"][0]["resources"]["requests"] == resources["limits"]
+        assert (made["status"]["qosClass"], made["status"]["phase"]) == ("Guaranteed", "Pending")
+
+    with_cluster(body)
 
 
-def validated(
-    tmp_path: Path, answers: dict[str, Manifest], hooks: list[Manifest], options: WriteOptions | None = None
-) -> Hook:
-    async def body(hook: Hook) -> None:
-        admission = webhooks(hook, validating=hooks)
-        try:
-            await admission.validate("CREATE", PODS, POD, None, options or WriteOptions())
-        finally:
-            await admission.close()
+def test_an_update_changes_no_more_than_the_request_could() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        await client.create(CRDS, gang_crd())
+        await client.create(GANGS, gang("g"))
+        change = patching(
+            {"op": "add", "path": "/spec/queue", "value": "hooked"},
+            {"op": "add", "path": "/status/phase", "value": "Hooked"},
+        )
+        serve(cluster, {"/g": change})
+        rules = about("gangs", "gangs/status", group="sched.example.com", operations="UPDATE")
+        await configure(client, "Mutating", "c", webhook("/g", rules=rules))
+        await client.patch(f"{GANGS}/g/status", {"status": {"replicas": 3}})
+        found = await client.get(f"{GANGS}/g")
+        assert (found["spec"]["queue"], found["status"]) == ("main", {"phase": "Hooked", "replicas": 3})
+        await client.patch(f"{GANGS}/g", {"spec": {"minMember": 3}})
+        found = await client.get(f"{GANGS}/g")
+        assert (found["spec"]["queue"], found["metadata"]["generation"]) == ("hooked", 2)
 
-    return with_hook(tmp_path, answers, body)
-
-
-def mutated(
-    tmp_path: Path, answers: dict[str, Manifest], configurations: dict[str, list[Manifest]]
-) -> tuple[Hook, Manifest]:
-    results: list[Manifest] = []
-
-    async def body(hook: Hook) -> None:
-        admission = webhooks(hook, mutating=configurations)
-        try:
-            results.append(await admission.mutate("CREATE", PODS, POD, None, WriteOptions()))
-        finally:
-            await admission.close()
-
-    return with_hook(tmp_path, answers, body), results[0]
+    with_cluster(body)
 
 
-def test_mutating_webhooks_run_in_order_of_their_configurations_and_see_each_others_work(
-    tmp_path: Path,
-) -> None:
-    answers = {
-        "/first": patching({"op": "add", "path": "/spec/a", "value": 1}),
-        "/second": patching(
-            {"op": "test", "path": "/spec/a", "value": 1}, {"op": "add", "path": "/spec/b", "value": 2}
-        ),
-    }
-    hook, result = mutated(tmp_path, answers, {"z": [webhook("/second")], "a": [webhook("/first")]})
-    assert [asked["path"] for asked in hook.asked] == ["/first", "/second"]
-    assert (result["spec"], POD["spec"]) == ({"a": 1, "b": 2}, {})
+def test_what_a_webhook_added_belongs_to_no_manager() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        serve(cluster, {"/m": adding("/data/hooked", "1")})
+        await configure(client, "Mutating", "c", webhook("/m"))
+        made = await client.create(MAPS, config_map("m"))
+        (owner,) = made["metadata"]["managedFields"]
+        assert owner["fieldsV1"]["f:data"] == {".": {}, "f:a": {}}
+
+    with_cluster(body)
 
 
-def test_a_webhook_that_asked_for_it_sees_what_later_ones_changed(tmp_path: Path) -> None:
-    answers = {"/late": patching({"op": "add", "path": "/spec/late", "value": True})}
-    again = webhook("/early", reinvocationPolicy="IfNeeded")
-    hook, _ = mutated(tmp_path, answers, {"c": [again, webhook("/late")]})
-    assert [asked["path"] for asked in hook.asked] == ["/early", "/late", "/early"]
+def test_a_patch_that_does_not_apply_is_an_internal_error_whatever_the_policy() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        serve(cluster, {"/m": adding("/spec/nowhere/x", 1)})
+        await configure(client, "Mutating", "c", webhook("/m", failurePolicy="Ignore"))
+        refused = await refusal(client.create(MAPS, config_map("m")))
+        assert (refused.status, refused.reason) == (500, "InternalError")
+        assert "/spec/nowhere/x" in refused.message
+
+    with_cluster(body)
 
 
-def test_an_object_that_nobody_changes_is_returned_as_it_came(tmp_path: Path) -> None:
-    _, result = mutated(tmp_path, {}, {"c": [webhook("/quiet")]})
-    assert result is POD
+def test_a_deletion_cannot_be_changed() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        await client.create(MAPS, config_map("m"))
+        serve(cluster, {"/m": adding("/data/x", "1")})
+        await configure(client, "Mutating", "c", webhook("/m"))
+        refused = await refusal(client.delete(f"{MAPS}/m"))
+        want = 'admission webhook "m.example.com" attempted to modify the object, which is not supported'
+        assert want in refused.message
+
+    with_cluster(body)
 
 
-def test_the_review_says_who_does_what_to_which_object(tmp_path: Path) -> None:
-    hook = validated(tmp_path, {}, [webhook("/v")], WriteOptions(dry_run=True))
-    (asked,) = hook.asked
-    assert asked["operation"] == "CREATE"
-    assert asked["resource"] == {"group": "", "version": "v1", "resource": "pods"}
-    assert (asked["name"], asked["namespace"], asked["dryRun"], asked["object"]) == ("p", "d", True, POD)
-    assert asked["userInfo"]["username"] == "kubernetes-admin"
+# --- what they are asked
 
 
-def test_a_refusal_carries_the_webhooks_words_and_code(tmp_path: Path) -> None:
-    answers = {
-        "/no": {"allowed": False, "status": {"message": "not today", "code": 422, "reason": "Invalid"}}
-    }
-    with pytest.raises(ApiError) as refused:
-        validated(tmp_path, answers, [webhook("/no")])
-    assert (refused.value.status, refused.value.reason) == (422, "Invalid")
-    assert refused.value.message == 'admission webhook "no.example.com" denied the request: not today'
+def test_the_review_of_a_create_says_who_does_what_to_which_object() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        hooks = serve(cluster)
+        await configure(client, "Mutating", "c", webhook("/m"))
+        await configure(client, "Validating", "c", webhook("/v"))
+        user = User("alice", (MASTERS,), "u-1")
+        query = {"dryRun": "All", "fieldManager": "cli"}
+        made = encode(config_map("m"))
+        assert (await send(cluster, "POST", MAPS, made, user=user, query=query)).status == 201
+        before, after = hooks.asked
+        assert "uid" not in before["object"]["metadata"]
+        assert after["object"]["metadata"]["uid"]
+        assert {name: value for name, value in after.items() if name not in ("uid", "path", "object")} == {
+            "kind": {"group": "", "version": "v1", "kind": "ConfigMap"},
+            "resource": {"group": "", "version": "v1", "resource": "configmaps"},
+            "requestKind": {"group": "", "version": "v1", "kind": "ConfigMap"},
+            "requestResource": {"group": "", "version": "v1", "resource": "configmaps"},
+            "name": "m",
+            "namespace": "default",
+            "operation": "CREATE",
+            "userInfo": {"username": "alice", "uid": "u-1", "groups": [MASTERS]},
+            "oldObject": None,
+            "dryRun": True,
+            "options": {
+                "kind": "CreateOptions",
+                "apiVersion": "meta.k8s.io/v1",
+                "dryRun": ["All"],
+                "fieldManager": "cli",
+            },
+        }
+
+    with_cluster(body)
 
 
-def test_a_refusal_without_words_is_a_bad_request(tmp_path: Path) -> None:
-    with pytest.raises(ApiError) as refused:
-        validated(tmp_path, {"/no": {"allowed": False}}, [webhook("/no")])
-    assert (refused.value.status, refused.value.message) == (
-        400,
-        'admission webhook "no.example.com" denied the request without explanation',
-    )
+def test_a_name_that_the_server_makes_is_known_to_validating_webhooks_only() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        hooks = serve(cluster, {"/m": adding("/data/x", "1")})
+        await configure(client, "Mutating", "c", webhook("/m"))
+        await configure(client, "Validating", "c", webhook("/v"))
+        made = await client.create(MAPS, {"metadata": {"generateName": "x-"}, "data": {"a": "1"}})
+        assert [asked.get("name") for asked in hooks.asked] == [None, made["metadata"]["name"]]
+
+    with_cluster(body)
 
 
-def test_warnings_reach_the_client(tmp_path: Path) -> None:
-    options = WriteOptions()
-    validated(tmp_path, {"/v": {"allowed": True, "warnings": ["careful"]}}, [webhook("/v")], options)
-    assert options.warnings == ["careful"]
+def test_a_deletion_shows_the_old_object_and_its_options() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        hooks = serve(cluster)
+        await client.create(MAPS, config_map("m"))
+        await client.create(MAPS, config_map("n"))
+        await configure(client, "Validating", "c", webhook("/v"))
+        await client.delete(f"{MAPS}/m", {"propagationPolicy": "Background"})
+        asked = hooks.last()
+        assert (asked["operation"], asked["object"], asked["name"]) == ("DELETE", None, "m")
+        assert asked["oldObject"]["data"] == {"a": "1"}
+        assert asked["options"]["propagationPolicy"] == "Background"
+        await client.delete(MAPS)
+        assert "name" not in hooks.last()
+        assert hooks.last()["oldObject"]["metadata"]["name"] == "n"
+
+    with_cluster(body)
 
 
-def unreachable(**more: Any) -> Manifest:
-    hook = webhook("/x", **more)
-    hook["clientConfig"]["service"]["name"] = "nowhere"
-    return hook
+def test_a_namespace_is_in_itself() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        hooks = serve(cluster)
+        rules = about("namespaces")
+        selector = {"matchLabels": {"team": "a"}}
+        await configure(client, "Validating", "c", webhook("/v", rules=rules, namespaceSelector=selector))
+        await client.create("/api/v1/namespaces", {"metadata": {"name": "other"}})
+        assert hooks.asked == []
+        await client.create("/api/v1/namespaces", {"metadata": {"name": "n", "labels": {"team": "a"}}})
+        assert (hooks.last()["name"], hooks.last()["namespace"]) == ("n", "n")
+
+    with_cluster(body)
 
 
-FAILURES: dict[str, tuple[dict[str, Manifest], Manifest]] = {
-    "an error of the server": ({"/x": {"http": 500}}, webhook("/x")),
-    "an answer to another question": ({"/x": {"allowed": True, "uid": "other"}}, webhook("/x")),
-    "a service without address": ({}, unreachable()),
-    "no certificate to trust": (
-        {},
-        {**webhook("/x"), "clientConfig": {**webhook("/x")["clientConfig"], "caBundle": ""}},
+SHAPES: dict[str, tuple[str, str, Manifest, str, tuple[str, str]]] = {
+    "scale": (
+        "PATCH",
+        f"{GANGS}/g/scale",
+        {"spec": {"replicas": 4}},
+        "gangs/scale",
+        ("UPDATE", "Scale"),
     ),
-    "no answer in time": ({"/x": {"hang": True}}, webhook("/x", timeoutSeconds=0.05)),
+    "binding": (
+        "POST",
+        f"{PODS}/p/binding",
+        {"metadata": {"name": "p"}, "target": {"name": "node-0"}},
+        "pods/binding",
+        ("CREATE", "Binding"),
+    ),
+    "eviction": (
+        "POST",
+        f"{PODS}/p/eviction",
+        {"metadata": {"name": "p"}},
+        "pods/eviction",
+        ("CREATE", "Eviction"),
+    ),
+    "token": (
+        "POST",
+        "/api/v1/namespaces/default/serviceaccounts/default/token",
+        {"spec": {}},
+        "serviceaccounts/token",
+        ("CREATE", "TokenRequest"),
+    ),
+    "status": (
+        "PATCH",
+        f"{GANGS}/g/status",
+        {"status": {"replicas": 1}},
+        "gangs/status",
+        ("UPDATE", "Gang"),
+    ),
 }
 
 
-@pytest.mark.parametrize(("answers", "hook"), FAILURES.values(), ids=FAILURES)
-def test_a_webhook_that_fails_refuses_the_write(
-    tmp_path: Path, answers: dict[str, Manifest], hook: Manifest
+@pytest.mark.parametrize("case", SHAPES.values(), ids=SHAPES)
+def test_a_subresource_is_asked_about_in_its_own_shape_and_alone(
+    case: tuple[str, str, Manifest, str, tuple[str, str]],
 ) -> None:
-    with pytest.raises(ApiError) as refused:
-        validated(tmp_path, answers, [hook])
-    assert refused.value.status == 500
-    assert refused.value.message.startswith(
-        'Internal error occurred: failed calling webhook "x.example.com": failed to call webhook: '
-    )
+    method, path, sent, resource, want = case
+
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        await client.create(CRDS, gang_crd())
+        await client.create(GANGS, gang("g"))
+        await client.create(PODS, pod("p"))
+        hooks = serve(cluster)
+        group = "sched.example.com" if resource.startswith("gangs") else ""
+        rules = about(resource, group=group)
+        plain = about(resource.partition("/")[0], group=group)
+        await configure(client, "Validating", "c", webhook("/v", rules=rules), webhook("/o", rules=plain))
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        answer = await send(cluster, method, path, encode(sent), headers={"content-type": kind})
+        assert answer.status in (200, 201)
+        (asked,) = hooks.asked
+        assert (asked["operation"], asked["kind"]["kind"]) == want
+        assert (asked["subResource"], asked["object"]["kind"]) == (resource.partition("/")[2], want[1])
+
+    with_cluster(body)
 
 
-@pytest.mark.parametrize(("answers", "hook"), FAILURES.values(), ids=FAILURES)
-def test_unless_its_failure_is_to_be_ignored(
-    tmp_path: Path, answers: dict[str, Manifest], hook: Manifest
-) -> None:
-    seen = validated(tmp_path, answers, [{**hook, "failurePolicy": "Ignore"}, webhook("/after")])
-    assert "/after" in [asked["path"] for asked in seen.asked]
+def test_a_webhook_decides_how_far_an_object_is_scaled() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        await client.create(CRDS, gang_crd())
+        await client.create(GANGS, gang("g"))
+        hooks = serve(cluster, {"/s": adding("/spec/replicas", 2)})
+        rules = about("gangs/scale", group="sched.example.com")
+        await configure(client, "Mutating", "c", webhook("/s", rules=rules))
+        scaled = await client.patch(f"{GANGS}/g/scale", {"spec": {"replicas": 9}})
+        assert (scaled["spec"]["replicas"], hooks.last()["oldObject"]["spec"]["replicas"]) == (2, 1)
+        assert (await client.get(f"{GANGS}/g"))["spec"]["replicas"] == 2
 
+    with_cluster(body)
+
+
+def test_a_write_that_a_webhook_refuses_leaves_everything_as_it_was() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        await client.create(PODS, pod("p"))
+        serve(cluster, {"/v": {"allowed": False}})
+        rules = about("pods", "pods/binding", "pods/eviction")
+        await configure(client, "Validating", "c", webhook("/v", rules=rules))
+        before = await client.get(f"{PODS}/p")
+        bound = {"metadata": {"name": "p"}, "target": {"name": "node-0"}}
+        for action in (
+            client.create(f"{PODS}/p/binding", bound),
+            client.create(f"{PODS}/p/eviction", {"metadata": {"name": "p"}}),
+            client.delete(f"{PODS}/p"),
+            client.delete(PODS),
+            client.patch(f"{PODS}/p", {"metadata": {"labels": {"a": "b"}}}),
+            client.create(PODS, pod("q")),
+        ):
+            assert "denied the request" in (await refusal(action)).message
+        assert await client.get(f"{PODS}/p") == before
+        assert len((await client.list(PODS))["items"]) == 1
+
+    with_cluster(body)
+
+
+def test_objects_that_go_with_their_crd_are_nobodys_request() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        await client.create(CRDS, gang_crd())
+        await client.create(GANGS, gang("g"))
+        hooks = serve(cluster)
+        rules = about("gangs", group="sched.example.com")
+        await configure(client, "Validating", "c", webhook("/v", rules=rules))
+        await client.delete(f"{CRDS}/gangs.sched.example.com")
+        assert hooks.asked == []
+
+    with_cluster(body)
+
+
+# --- who is asked
 
 NOT_ASKED: dict[str, Manifest] = {
     "another operation": {"rules": [{**RULE, "operations": ["UPDATE"]}]},
     "another group": {"rules": [{**RULE, "apiGroups": ["apps"]}]},
-    "a subresource": {"rules": [{**RULE, "resources": ["pods/status"]}]},
-    "cluster-wide kinds only": {"rules": [{**RULE, "scope": "Cluster"}]},
+    "another version": {"rules": [{**RULE, "apiVersions": ["v2"]}]},
+    "its subresources": {"rules": [{**RULE, "resources": ["configmaps/status"]}]},
+    "subresources of everything": {"rules": [{**RULE, "resources": ["*/scale"]}]},
+    "kinds without a namespace": {"rules": [{**RULE, "scope": "Cluster"}]},
     "another namespace": {"namespaceSelector": {"matchLabels": {"team": "b"}}},
     "other objects": {
         "objectSelector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["x"]}]}
     },
-    "a condition that does not hold": {
+    "a condition that is false": {
         "matchConditions": [{"name": "c", "expression": "object.metadata.name == 'q'"}]
     },
+    "a false condition beside one that fails": {
+        "matchConditions": [
+            {"name": "fails", "expression": "object.spec.x == 1"},
+            {"name": "false", "expression": "false"},
+        ]
+    },
+    "a condition that fails, where failures are ignored": {
+        "failurePolicy": "Ignore",
+        "matchConditions": [{"name": "fails", "expression": "object.spec.x == 1"}],
+    },
 }
-
-
-@pytest.mark.parametrize("more", NOT_ASKED.values(), ids=NOT_ASKED)
-def test_a_webhook_is_not_asked_about(tmp_path: Path, more: Manifest) -> None:
-    assert validated(tmp_path, {}, [webhook("/v", **more)]).asked == []
-
-
 ASKED: dict[str, Manifest] = {
     "everything": {
         "rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}]
     },
-    "its namespace": {"namespaceSelector": {"matchLabels": {"team": "a"}}},
+    "the kind and its subresources": {"rules": [{**RULE, "resources": ["configmaps/*"]}]},
+    "all kinds": {"rules": [{**RULE, "resources": ["*"], "scope": "Namespaced"}]},
+    "its namespace": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}}},
+    "a label of the object": {"objectSelector": {"matchLabels": {"app": "x"}}},
     "a condition that holds": {
-        "matchConditions": [{"name": "c", "expression": "request.userInfo.username.startsWith('kube')"}]
+        "matchConditions": [
+            {"name": "c", "expression": "request.userInfo.username.startsWith('kube') && oldObject == null"}
+        ]
     },
 }
 
 
+async def _asked(cluster: EmbeddedCluster, client: LocalClient, more: Manifest) -> Hooks:
+    hooks = serve(cluster)
+    await configure(client, "Validating", "c", webhook("/v", **more))
+    await client.create(MAPS, config_map("m", app="x"))
+    return hooks
+
+
+@pytest.mark.parametrize("more", NOT_ASKED.values(), ids=NOT_ASKED)
+def test_a_webhook_is_not_asked_that_wants(more: Manifest) -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        assert (await _asked(cluster, client, more)).asked == []
+
+    with_cluster(body)
+
+
 @pytest.mark.parametrize("more", ASKED.values(), ids=ASKED)
-def test_a_webhook_is_asked_about(tmp_path: Path, more: Manifest) -> None:
-    assert len(validated(tmp_path, {}, [webhook("/v", **more)]).asked) == 1
+def test_a_webhook_is_asked_that_wants(more: Manifest) -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        assert (await _asked(cluster, client, more)).paths == ["/v"]
+
+    with_cluster(body)
 
 
-SELECTORS: dict[str, tuple[Manifest | None, bool]] = {
-    "nothing selects everything": (None, True),
-    "exists": ({"matchExpressions": [{"key": "a", "operator": "Exists"}]}, True),
-    "does not exist": ({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}, False),
-    "in": ({"matchExpressions": [{"key": "a", "operator": "In", "values": ["1", "2"]}]}, True),
-    "not in, and absent": ({"matchExpressions": [{"key": "z", "operator": "NotIn", "values": ["1"]}]}, True),
+def test_a_condition_that_fails_refuses_the_write() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        broken = [{"name": "fails", "expression": "object.spec.x == 1"}]
+        refused = await refusal(_asked(cluster, client, {"matchConditions": broken}))
+        assert (refused.status, refused.reason) == (403, "Forbidden")
+        want = "configmaps \"m\" is forbidden: expression 'object.spec.x == 1' resulted in error: "
+        assert refused.message.startswith(want)
+
+    with_cluster(body)
+
+
+def test_an_update_is_asked_about_when_the_old_or_the_new_object_is_selected() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        await client.create(MAPS, config_map("m", app="x"))
+        hooks = serve(cluster)
+        await configure(
+            client, "Validating", "c", webhook("/v", objectSelector={"matchLabels": {"app": "x"}})
+        )
+        await client.patch(f"{MAPS}/m", {"metadata": {"labels": {"app": "y"}}})
+        await client.patch(f"{MAPS}/m", {"metadata": {"labels": {"app": "z"}}})
+        assert [asked["object"]["metadata"]["labels"]["app"] for asked in hooks.asked] == ["y"]
+
+    with_cluster(body)
+
+
+def test_webhooks_are_never_asked_about_webhook_configurations() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        everything = [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}]
+        hooks = serve(cluster, {"/v": {"allowed": False}})
+        await configure(client, "Validating", "c", webhook("/v", rules=everything))
+        await client.delete(f"{CONFIGURATIONS}/validatingwebhookconfigurations/c")
+        assert hooks.asked == []
+
+    with_cluster(body)
+
+
+def test_a_rule_for_another_version_of_the_kind_is_asked_in_that_version_unless_it_wants_the_exact_one() -> (
+    None
+):
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        crd = gang_crd()
+        (first,) = crd["spec"]["versions"]
+        crd["spec"]["versions"] = [first, {**first, "name": "v2", "storage": False}]
+        await client.create(CRDS, crd)
+        hooks = serve(cluster, {"/equal": adding("/spec/queue", "hooked")})
+        rules = about("gangs", group="sched.example.com")
+        exact = webhook("/exact", rules=rules, matchPolicy="Exact")
+        await configure(client, "Mutating", "c", exact, webhook("/equal", rules=rules))
+        made = await client.create(GANGS.replace("/v1/", "/v2/"), gang("g"))
+        (asked,) = hooks.asked
+        assert (asked["path"], asked["kind"]["version"]) == ("/equal", "v1")
+        assert (asked["requestKind"]["version"], asked["object"]["apiVersion"]) == (
+            "v2",
+            "sched.example.com/v1",
+        )
+        assert (made["apiVersion"], made["spec"]["queue"]) == ("sched.example.com/v2", "hooked")
+
+    with_cluster(body)
+
+
+# --- what they answer
+
+
+def test_a_refusal_carries_the_webhooks_words_code_reason_and_warnings() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        status = {"message": "not today", "code": 422, "reason": "Invalid"}
+        serve(cluster, {"/no": {"allowed": False, "status": status, "warnings": ['say "please"', "a\nb"]}})
+        await configure(client, "Validating", "c", webhook("/no"))
+        answer = await send(cluster, "POST", MAPS, encode(config_map("m")))
+        told = json_of(answer)
+        assert (answer.status, told["reason"]) == (422, "Invalid")
+        assert told["message"] == 'admission webhook "no.example.com" denied the request: not today'
+        assert answer.warning_headers() == ['299 - "say \\"please\\""']
+
+    with_cluster(body)
+
+
+def test_a_refusal_without_words_is_a_bad_request() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        serve(cluster, {"/no": {"allowed": False}})
+        await configure(client, "Mutating", "c", webhook("/no"))
+        refused = await refusal(client.create(MAPS, config_map("m")))
+        assert (refused.status, refused.message) == (
+            400,
+            'admission webhook "no.example.com" denied the request without explanation',
+        )
+
+    with_cluster(body)
+
+
+def test_validating_webhooks_are_asked_together_and_the_first_refusal_is_told() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        no = {"allowed": False, "after": 5}
+        hooks = serve(cluster, {f"/v{index}": dict(no) for index in range(4)})
+        await configure(client, "Validating", "c", *(webhook(f"/v{index}") for index in range(4)))
+        before = asyncio.get_running_loop().time()
+        refused = await refusal(client.create(MAPS, config_map("m")))
+        assert '"v0.example.com"' in refused.message
+        assert asyncio.get_running_loop().time() - before == 5
+        assert sorted(hooks.paths) == ["/v0", "/v1", "/v2", "/v3"]
+
+    with_cluster(body)
+
+
+def test_a_webhook_that_takes_too_long_fails_when_its_time_is_over() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        serve(cluster, {"/v": {"after": 60}})
+        await configure(client, "Validating", "c", webhook("/v", timeoutSeconds=3))
+        before = asyncio.get_running_loop().time()
+        refused = await refusal(client.create(MAPS, config_map("m")))
+        assert asyncio.get_running_loop().time() - before == 3
+        assert (refused.status, refused.message) == (
+            500,
+            'Internal error occurred: failed calling webhook "v.example.com": failed to call webhook: '
+            'Post "https://hook.hooks.svc:443/v?timeout=3s": context deadline exceeded',
+        )
+
+    with_cluster(body)
+
+
+def raw(review: object, **more: object) -> Manifest:
+    return {"raw": encode(review), **more}
+
+
+GOOD = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}
+INVALID = "received invalid webhook response: "
+BAD_ANSWERS: dict[str, tuple[str, Manifest, str]] = {
+    "no response": ("Validating", raw(GOOD), f"{INVALID}webhook response was absent"),
+    "to another question": (
+        "Validating",
+        {"uid": "other"},
+        f'{INVALID}expected response.uid="',
+    ),
+    "a patch of a validating webhook": (
+        "Validating",
+        adding("/data/x", "1"),
+        f"{INVALID}validating webhook may not return response.patch",
+    ),
+    "a patch without its type": (
+        "Mutating",
+        {**adding("/data/x", "1"), "patchType": None},
+        f"{INVALID}webhook returned response.patch but not response.patchType",
+    ),
+    "a type without a patch": (
+        "Mutating",
+        {"patchType": "JSONPatch"},
+        f"{INVALID}webhook returned response.patchType but not response.patch",
+    ),
+    "a patch of another type": (
+        "Mutating",
+        {**adding("/data/x", "1"), "patchType": "Merge"},
+        'unsupported patch type "Merge"',
+    ),
+    "a patch that is none": (
+        "Mutating",
+        {"patchType": "JSONPatch", "patch": "bm9uZQ=="},
+        "received undecodable patch in webhook response: ",
+    ),
+    "an error": (
+        "Validating",
+        {"raw": b"oh no", "http": 500},
+        'failed to call webhook: an error on the server ("oh no") has prevented the request from succeeding',
+    ),
+    "not found": (
+        "Validating",
+        {"raw": b"", "http": 404},
+        "failed to call webhook: the server could not find the requested resource",
+    ),
+    "no JSON": ("Validating", {"raw": b"{"}, "failed to call webhook: "),
 }
 
 
-@pytest.mark.parametrize(("selector", "want"), SELECTORS.values(), ids=SELECTORS)
-def test_selectors(selector: Manifest | None, want: bool) -> None:
-    assert selects(selector, {"a": "1"}) is want
+async def _refused_by_an_answer(
+    cluster: EmbeddedCluster, client: LocalClient, kind: str, answer: Manifest, policy: str
+) -> ApiError | None:
+    serve(cluster, {"/x": dict(answer)})
+    await configure(client, kind, "c", webhook("/x", failurePolicy=policy))
+    try:
+        await client.create(MAPS, config_map("m"))
+    except ApiError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize(("kind", "answer", "want"), BAD_ANSWERS.values(), ids=BAD_ANSWERS)
+def test_what_is_no_answer_refuses_the_write(kind: str, answer: Manifest, want: str) -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        refused = await _refused_by_an_answer(cluster, client, kind, answer, "Fail")
+        assert refused is not None
+        assert (refused.status, refused.reason) == (500, "InternalError")
+        begin = 'Internal error occurred: failed calling webhook "x.example.com": '
+        assert refused.message.startswith(f"{begin}{want}")
+
+    with_cluster(body)
+
+
+@pytest.mark.parametrize(("kind", "answer", "want"), BAD_ANSWERS.values(), ids=BAD_ANSWERS)
+def test_unless_failures_are_to_be_ignored(kind: str, answer: Manifest, want: str) -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        assert await _refused_by_an_answer(cluster, client, kind, answer, "Ignore") is None
+        assert (await client.get(f"{MAPS}/m"))["data"] == {"a": "1"}
+
+    with_cluster(body)
+
+
+def test_a_webhook_of_the_first_review_version_answers_without_uid() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        answer = {"response": {"allowed": False, "status": {"message": "old"}}}
+        serve(cluster, {"/x": raw(answer)})
+        await configure(client, "Validating", "c", webhook("/x", admissionReviewVersions=["v1beta1", "v1"]))
+        refused = await refusal(client.create(MAPS, config_map("m")))
+        assert refused.message.endswith("denied the request: old")
+
+    with_cluster(body)
+
+
+def test_a_patch_that_lost_a_race_while_a_webhook_thought_about_it_is_made_again() -> None:
+    async def body(cluster: EmbeddedCluster, client: LocalClient) -> None:
+        await client.create(MAPS, config_map("m"))
+        serve(cluster, {"/v": {"after": 1}})
+        await configure(client, "Validating", "c", webhook("/v"))
+        await asyncio.gather(
+            client.patch(f"{MAPS}/m", {"data": {"b": "1"}}),
+            client.patch(f"{MAPS}/m", {"data": {"c": "1"}}),
+        )
+        assert (await client.get(f"{MAPS}/m"))["data"] == {"a": "1", "b": "1", "c": "1"}
+
+    with_cluster(body)

@@ -7,7 +7,15 @@ are read through `Context`. May import `machinery` and `data`, not `storage`.
 
 from __future__ import annotations
 
-from grove.embedded.kinds import autoscaling, core, devices, pod, scheduling, workloads
+from grove.embedded.kinds import (
+    autoscaling,
+    core,
+    devices,
+    pod,
+    scheduling,
+    webhook_configurations,
+    workloads,
+)
 from grove.embedded.kinds.base import Strategy
 from grove.embedded.resource_type import ResourceType
 
@@ -20,6 +28,7 @@ _STRATEGIES: dict[tuple[str, str], Strategy] = {
     **autoscaling.STRATEGIES,
     **scheduling.STRATEGIES,
     **devices.STRATEGIES,
+    **webhook_configurations.STRATEGIES,
 }
 _PLAIN = Strategy()
 

@@ -267,52 +267,6 @@ class EventStrategy(Strategy):
         return []
 
 
-class WebhookConfigurationStrategy(Strategy):
-    """Mutating and validating webhook configurations share their shape."""
-
-    def default(self, obj: Manifest, ctx: Context) -> None:
-        super().default(obj, ctx)
-        for webhook in obj.get("webhooks") or ():
-            fill(
-                webhook,
-                failurePolicy="Fail",
-                matchPolicy="Equivalent",
-                namespaceSelector={},
-                objectSelector={},
-                timeoutSeconds=10,
-            )
-            if ctx.resource.kind.startswith("Mutating"):
-                fill(webhook, reinvocationPolicy="Never")
-            for rule in webhook.get("rules") or ():
-                fill(rule, scope="*")
-            service = (webhook.get("clientConfig") or {}).get("service")
-            if service:
-                fill(service, port=443)
-
-    def validate_create(self, obj: Manifest, ctx: Context) -> list[Cause]:
-        causes = []
-        for index, webhook in enumerate(obj.get("webhooks") or ()):
-            path = f"webhooks[{index}]"
-            if webhook.get("name", "").count(".") < 2:
-                why = "should be a domain with at least three segments separated by dots"
-                causes.append(invalid(f"{path}.name", webhook.get("name", ""), why))
-            if webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
-                causes.append(required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun"))
-            if not webhook.get("admissionReviewVersions"):
-                why = "must specify one of v1, v1beta1"
-                causes.append(required(f"{path}.admissionReviewVersions", why))
-            if not 1 <= webhook["timeoutSeconds"] <= 30:
-                why = "the timeout value must be between 1 and 30 seconds"
-                causes.append(invalid(f"{path}.timeoutSeconds", webhook["timeoutSeconds"], why))
-            config = webhook.get("clientConfig") or {}
-            if bool(config.get("url")) == bool(config.get("service")):
-                causes.append(required(f"{path}.clientConfig", "exactly one of url or service is required"))
-        return causes
-
-    def validate_update(self, new: Manifest, old: Manifest, ctx: Context) -> list[Cause]:
-        return self.validate_create(new, ctx)
-
-
 class BindingStrategy(Strategy):
     """RBAC bindings: whom they name may change, which role they give may not."""
 
@@ -340,7 +294,7 @@ class BindingStrategy(Strategy):
         return causes
 
 
-_ADMISSION, _RBAC = "admissionregistration.k8s.io", "rbac.authorization.k8s.io"
+_RBAC = "rbac.authorization.k8s.io"
 STRATEGIES: dict[tuple[str, str], Strategy] = {
     ("", "Namespace"): NamespaceStrategy(),
     ("", "Node"): NodeStrategy(),
@@ -352,8 +306,6 @@ STRATEGIES: dict[tuple[str, str], Strategy] = {
     ("events.k8s.io", "Event"): EventStrategy(),
     ("coordination.k8s.io", "Lease"): LeaseStrategy(),
     ("scheduling.k8s.io", "PriorityClass"): PriorityClassStrategy(),
-    (_ADMISSION, "MutatingWebhookConfiguration"): WebhookConfigurationStrategy(),
-    (_ADMISSION, "ValidatingWebhookConfiguration"): WebhookConfigurationStrategy(),
     (_RBAC, "RoleBinding"): BindingStrategy(),
     (_RBAC, "ClusterRoleBinding"): BindingStrategy(),
 }

@@ -49,6 +49,10 @@ class Registry:
             return resource
         return self._kinds.get((resource.stored_as, resource.kind), resource)
 
+    def versions(self, resource: ResourceType) -> list[ResourceType]:
+        """Every kind whose objects are the same ones, this one included."""
+        return [found for found in self._types.values() if found.key == resource.key]
+
     def __iter__(self) -> Iterator[ResourceType]:
         return iter(list(self._types.values()))
 

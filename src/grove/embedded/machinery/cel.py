@@ -35,7 +35,9 @@ class _Value(Protocol):
     def value(self) -> Any: ...
 
 
-class _Expression(Protocol):
+class Expression(Protocol):
+    """A compiled expression."""
+
     def eval(self, *, data: Manifest) -> _Value: ...
 
 
@@ -58,7 +60,7 @@ class Rule:
         result = self._program.eval(data=_bindings(value, old)).value()
         if result is True or result is False:
             return bool(result)
-        raise ValueError(_first_line(result))
+        raise ValueError(first_line(result))
 
     def explain(self, value: Any, old: Any) -> str:
         """The message for a value that broke the rule."""
@@ -73,12 +75,14 @@ def _bindings(value: Any, old: Any) -> Manifest:
     return {"self": value, "oldValue": None if old is ABSENT else old, "hasOld": old is not ABSENT}
 
 
-def _first_line(error: object) -> str:
+def first_line(error: object) -> str:
+    """What the engine says, without the picture of the place."""
     return str(error).split("\n", 1)[0]
 
 
-@lru_cache(1)
-def _environment() -> Any:
+@lru_cache(2)
+def environment(*names: str) -> Any:
+    """The engine with Kubernetes' functions, and with these names for values of any type."""
     try:
         engine = importlib.import_module("cel_expr_python.cel")
         extensions = [
@@ -87,41 +91,27 @@ def _environment() -> Any:
         ]
     except ImportError as error:
         raise ValueError(MISSING) from error
-    kinds = engine.Type
-    names = dict.fromkeys(("self", "oldValue", "object", "oldObject", "request"), kinds.DYN)
-    return engine.NewEnv(
-        variables={**names, "hasOld": kinds.BOOL},
-        extensions=extensions,
-        functions=declarations(engine),
-    )
+    variables = dict.fromkeys(names, engine.Type.DYN)
+    return engine.NewEnv(variables=variables, extensions=extensions, functions=declarations(engine))
 
 
 @lru_cache(4096)
-def compile_rule(text: str, *, optional_old: bool = False) -> _Expression:
+def compile_rule(text: str, *, optional_old: bool = False) -> Expression:
     """Raises ValueError with the compiler's message."""
     # The engine cannot be handed an optional from outside, so `oldSelf` is bound inside the expression.
     old = "hasOld ? optional.of(oldValue) : optional.none()" if optional_old else "oldValue"
     body = _unescape(text)
     source = f"cel.bind(oldSelf, {old}, ({body}\n))" if _OLD.search(text) else body
     try:
-        compiled: _Expression = _environment().compile(source)
+        compiled: Expression = environment("self", "oldValue", "hasOld").compile(source)
     except RuntimeError as error:
-        raise ValueError(f"compilation failed: {_first_line(error)}") from error
+        raise ValueError(f"compilation failed: {first_line(error)}") from error
     return compiled
 
 
 def _unescape(text: str) -> str:
     """Names that CEL reserves are written `__namespace__` in rules; our maps hold the plain ones."""
     return _ESCAPED.sub(lambda match: match[1] if match[1] in _RESERVED else match[0], text)
-
-
-def condition_holds(text: str, *, request: Manifest) -> bool:
-    """A webhook's match condition, about its AdmissionReview's `request`; ValueError if it has no answer."""
-    bindings = {"request": request, "object": request.get("object"), "oldObject": request.get("oldObject")}
-    result = compile_rule(text).eval(data=bindings).value()
-    if result is True or result is False:
-        return bool(result)
-    raise ValueError(_first_line(result))
 
 
 @lru_cache(8192)

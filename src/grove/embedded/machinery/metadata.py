@@ -94,7 +94,7 @@ def name_errors(resource: ResourceType, name: str) -> list[Cause]:
 def metadata_errors(meta: Manifest) -> list[Cause]:
     causes: list[Cause] = []
     if labels := meta.get("labels"):
-        causes += _label_errors(labels)
+        causes += label_errors(labels)
     if annotations := meta.get("annotations"):
         causes += _annotation_errors(annotations)
     if owners := meta.get("ownerReferences"):
@@ -106,15 +106,16 @@ def metadata_errors(meta: Manifest) -> list[Cause]:
     return causes
 
 
-def _label_errors(labels: Mapping[str, str]) -> list[Cause]:
+def label_errors(labels: Mapping[str, str], field: str = "metadata.labels") -> list[Cause]:
+    """What is wrong with the keys and values of labels."""
     causes = []
     for key, value in labels.items():
         if not _QUALIFIED.fullmatch(key):
             message = f'Invalid value: "{key}": {_KEY_RULE}'
-            causes.append(Cause("metadata.labels", "FieldValueInvalid", message))
+            causes.append(Cause(field, "FieldValueInvalid", message))
         if not _VALUE.fullmatch(value):
             rule = "must be no more than 63 characters" if len(value) > 63 else _VALUE_RULE
-            causes.append(Cause("metadata.labels", "FieldValueInvalid", f'Invalid value: "{value}": {rule}'))
+            causes.append(Cause(field, "FieldValueInvalid", f'Invalid value: "{value}": {rule}'))
     return causes
 
 

@@ -25,6 +25,10 @@ class WriteOptions:
     subresource: str = ""
     warnings: list[str] = field(default_factory=list)
     """Filled while the request is worked on; becomes `Warning` headers."""
+    asked: Manifest = field(default_factory=dict)
+    """The options as the client named them, for those who are told about the request."""
+    admitted: bool = False
+    """Webhooks were asked already, about the request that this write is a part of."""
 
     @property
     def strict(self) -> bool:
@@ -91,7 +95,16 @@ def write_options(
         force=query.get("force") in TRUE,
         subresource=subresource,
         warnings=warnings,
+        asked=_asked(query),
     )
+
+
+def _asked(query: Mapping[str, str]) -> Manifest:
+    asked: Manifest = {"dryRun": [query["dryRun"]]} if query.get("dryRun") else {}
+    for name in ("fieldManager", "fieldValidation"):
+        if query.get(name):
+            asked[name] = query[name]
+    return asked
 
 
 def _dry_run(value: str | None, kind: str) -> bool:
@@ -125,6 +138,20 @@ def delete_options(query: Mapping[str, str], body: Manifest) -> DeleteOptions:
         resource_version=preconditions.get("resourceVersion") or "",
         dry_run=any(_dry_run(each, "DeleteOptions") for each in (query.get("dryRun"), *dry_run)),
     )
+
+
+def deletion_asked(query: Mapping[str, str], body: Manifest) -> Manifest:
+    """The options of a delete as the client named them; only a query can do without a body."""
+    if body:
+        return {name: value for name, value in body.items() if name not in ("kind", "apiVersion")}
+    asked: Manifest = {"dryRun": [query["dryRun"]]} if query.get("dryRun") else {}
+    if grace := query.get("gracePeriodSeconds"):
+        asked["gracePeriodSeconds"] = int(grace)
+    if "orphanDependents" in query:
+        asked["orphanDependents"] = query["orphanDependents"] in TRUE
+    if query.get("propagationPolicy"):
+        asked["propagationPolicy"] = query["propagationPolicy"]
+    return asked
 
 
 def list_options(query: Mapping[str, str]) -> ListOptions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from grove.embedded.access.authentication import Authenticator, service_account_user
 from grove.embedded.access.rbac import Attributes, Authorizer
@@ -27,8 +27,10 @@ from grove.embedded.faults import ConnectionLost, Fault, Faults, strike
 from grove.embedded.identity import User
 from grove.embedded.machinery.conversion import to_served
 from grove.embedded.machinery.options import (
+    DeleteOptions,
     WriteOptions,
     delete_options,
+    deletion_asked,
     list_options,
     watch_options,
     write_options,
@@ -96,6 +98,8 @@ class Trace:
     user: str
     verb: str = ""
     resource: str = ""
+    warnings: list[str] = field(default_factory=list)
+    """What the client is told besides the answer, be it a refusal."""
 
 
 @dataclass(slots=True)
@@ -181,6 +185,7 @@ class App:
             # One broken request must not end the server; what broke is for the log.
             log.exception("request failed", extra={"method": request.method, "path": request.path})
             response = reply(internal(f"{type(error).__name__}: {error}").to_status(), 500)
+        response.warnings = tuple(dict.fromkeys(trace.warnings))
         self._log(request, trace, response.status)
         return response
 
@@ -224,10 +229,8 @@ class App:
         if target.verb == "patch" and media_type(request.headers.get("content-type", "")) == APPLY:
             trace.verb = "apply"
         self._authorise(user, target, request.query.get("fieldSelector", ""))
-        call = Call(request, target, user, [], form_of(request.headers.get("accept", "")))
-        response = await self._perform(call, trace)
-        response.warnings = tuple(dict.fromkeys(call.warnings))
-        return response
+        call = Call(request, target, user, trace.warnings, form_of(request.headers.get("accept", "")))
+        return await self._perform(call, trace)
 
     async def _perform(self, call: Call, trace: Trace) -> Response:
         """Does what is asked, with whatever the faults of this cluster do to it."""
@@ -416,10 +419,13 @@ class App:
         resource = target.resource
         if target.subresource in _NOT_SIMULATED:
             raise not_implemented(f"{resource.plural}/{target.subresource}")
-        body = await self._body(call)
+        body, options = await self._body(call), call.write_options()
+        if resource.group in _REVIEW_GROUPS or target.subresource == "token":
+            shape = SHAPES.get(target.subresource)
+            key = (target.namespace, target.name)
+            body = await self.api.dynamic.admit_body("CREATE", resource, key, body, options, shape=shape)
         if resource.group in _REVIEW_GROUPS:
             return reply(self._reviews.answer(resource, target.namespace, body, call.user), 201)
-        options = call.write_options()
         if target.subresource == "token":
             return reply(self.authenticator.issue(target.namespace, target.name, body), 201)
         if target.subresource == "binding" or resource.kind == "Binding":
@@ -472,8 +478,7 @@ class App:
     async def _delete(self, call: Call) -> Response:
         target = call.target
         resource = target.resource
-        options = delete_options(call.request.query, await self._body(call))
-        write = replace(call.write_options(), dry_run=options.dry_run)
+        options, write = await self._deletion(call)
         obj, gone = await self.deletions.delete(resource, target.namespace, target.name, options, write)
         if not gone or (not resource.group and resource.kind in SHOWN_WHEN_DELETED):
             return reply(to_served(resource, obj))
@@ -482,10 +487,15 @@ class App:
             details["group"] = resource.group
         return reply({**SUCCESS, "details": details})
 
+    async def _deletion(self, call: Call) -> tuple[DeleteOptions, WriteOptions]:
+        """How a deletion is asked for."""
+        query, body = call.request.query, await self._body(call)
+        options, asked = delete_options(query, body), deletion_asked(query, body)
+        return options, replace(call.write_options(), dry_run=options.dry_run, asked=asked)
+
     async def _delete_collection(self, call: Call) -> Response:
         target, query = call.target, call.request.query
-        options = delete_options(query, await self._body(call))
-        write = replace(call.write_options(), dry_run=options.dry_run)
+        options, write = await self._deletion(call)
         entries = await self.deletions.delete_collection(
             target.resource, target.namespace, list_options(query), options, write
         )

@@ -9,6 +9,9 @@ from grove.embedded.identity import User
 from grove.embedded.storage.store import encode
 
 JSON = "application/json"
+MOST_WARNED = 4096
+"""From how many characters in all on every warning is cut."""
+SHORT_WARNING = 256
 
 
 @dataclass(slots=True)
@@ -35,7 +38,11 @@ class Response:
     """Each becomes a `Warning` header."""
 
     def warning_headers(self) -> list[str]:
-        escaped = (text.replace("\\", "\\\\").replace('"', '\\"') for text in self.warnings)
+        """One header each; those with control characters go unsaid, long ones are cut when there are many."""
+        said = [text for text in self.warnings if text and text.isprintable()]
+        if sum(map(len, said)) > MOST_WARNED:
+            said = [text[:SHORT_WARNING] for text in said][: MOST_WARNED // SHORT_WARNING]
+        escaped = (text.replace("\\", "\\\\").replace('"', '\\"') for text in said)
         return [f'299 - "{text}"' for text in escaped]
 
 

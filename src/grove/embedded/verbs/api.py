@@ -34,16 +34,16 @@ from grove.embedded.verbs import listing
 from grove.embedded.verbs.accounts import Accounts
 from grove.embedded.verbs.admission import PODS, Admission
 from grove.embedded.verbs.custom import CustomKinds
+from grove.embedded.verbs.dynamic import DynamicAdmission
 from grove.embedded.verbs.generator import Generator
 from grove.embedded.verbs.listing import Page
-from grove.embedded.verbs.webhooks import Webhooks
-
-_KEEP_STATUS = frozenset({("", "nodes")})
-"""Kinds whose status may be given at creation: a kubelet registers its node with it."""
 
 
 class API:
     """The server's verbs over one store."""
+
+    keep_status = frozenset({("", "nodes")})
+    """Kinds whose status may be given at creation: a kubelet registers its node with it."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class API:
         self.catalog = catalog
         self.clock = clock
         self.generator = generator
-        self.webhooks: Webhooks | None = None
         self.admission = Admission(self)
+        self.dynamic = DynamicAdmission(self)
         self.accounts = Accounts(self)
         self.custom = CustomKinds(self)
         self._tracking = managed_fields
@@ -133,33 +133,34 @@ class API:
     ) -> Entry:
         """Stores a new object. `managed` are the field owners that a create by apply has already found."""
         self.accept(resource, namespace, "", obj)
-        home, obj = self._incoming(resource, obj, options)
+        home, obj = self.incoming(resource, obj, options)
         meta = obj["metadata"]
         if meta.get("resourceVersion"):
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
-        self._choose_name(home, meta)
+        named = self._choose_name(home, meta)
         self._refuse(
             home, meta["name"], metadata.name_errors(home, meta["name"]) + metadata.metadata_errors(meta)
         )
         self.admission.check_namespace(home, namespace, meta["name"])
         context = self.context(home, options)
         assigned = self._to_be_assigned(home, obj)
-        self._begin_life(home, obj, context)
-        if home.key == PODS:
-            self.accounts.admit(home, obj)
-        self.admission.before_create(home, obj, context)
-        obj = await self._mutate("CREATE", home, obj, None, options)
+        self.begin_life(home, obj, context)
+        if managed:
+            meta["managedFields"] = managed
+        elif managed is None and self.dynamic.concerns(options):
+            # Whoever writes owns what it wrote, and not what webhooks make of it.
+            self._track(home, None, self._asked_for(home, obj, assigned), options)
+            managed = meta.get("managedFields") or []
+        obj = await self.dynamic.mutate_new(resource, obj, options, named=named)
         meta = obj["metadata"]
         if home.has_generation:
             meta["generation"] = 1
         self._refuse(home, meta["name"], self._creation_errors(home, obj, context))
-        await self._validate("CREATE", home, obj, None, options)
+        await self.dynamic.validate("CREATE", resource, obj, None, options)
         if self.store.find(home.key, meta.get("namespace", ""), meta["name"]) is not None:
             raise already_exists(home, meta["name"])
         self.admission.check_quota(home, obj)
-        if managed:
-            meta["managedFields"] = managed
-        elif managed is None:
+        if managed is None:
             self._track(home, None, self._asked_for(home, obj, assigned), options)
         if options.dry_run:
             return Entry(obj, encode(obj), 0)
@@ -210,7 +211,7 @@ class API:
         if not applied:
             metadata.normalise(meta)
 
-    def _incoming(
+    def incoming(
         self, resource: ResourceType, obj: Manifest, options: WriteOptions
     ) -> tuple[ResourceType, Manifest]:
         """The object in its stored version, without fields that the kind does not have."""
@@ -228,9 +229,10 @@ class API:
         ordered = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], **obj}
         return home, conversion.to_stored(resource, ordered)
 
-    def _choose_name(self, home: ResourceType, meta: Manifest) -> None:
+    def _choose_name(self, home: ResourceType, meta: Manifest) -> bool:
+        """Whether the object came with a name; otherwise it gets one."""
         if meta.get("name"):
-            return
+            return True
         prefix = meta.get("generateName")
         if not prefix:
             message = "Required value: name or generateName is required"
@@ -238,9 +240,11 @@ class API:
         for _ in range(8):
             meta["name"] = prefix[:58] + self.generator.suffix()
             if self.store.find(home.key, meta.get("namespace", ""), meta["name"]) is None:
-                return
+                break
+        return False
 
-    def _begin_life(self, home: ResourceType, obj: Manifest, context: Context) -> None:
+    def begin_life(self, home: ResourceType, obj: Manifest, context: Context) -> None:
+        """Makes of what was sent a new object: identity, defaults, and what built-in admission fills in."""
         meta = obj["metadata"]
         for name in metadata.SYSTEM:
             # Kinds that do not count generations keep the one they were sent, as in Kubernetes.
@@ -249,13 +253,16 @@ class API:
         meta.pop("managedFields", None)
         meta["uid"] = self.generator.uid()
         meta["creationTimestamp"] = context.now
-        if home.has_status and home.key not in _KEEP_STATUS:
+        if home.has_status and home.key not in self.keep_status:
             obj.pop("status", None)
         if home.key == (crds.GROUP, crds.PLURAL):
             crds.complete(obj)
         strategy = self.catalog.strategy(home)
         strategy.prepare_create(obj, context)
-        self._default(home, obj, context)
+        self.default(home, obj, context)
+        if home.key == PODS:
+            self.accounts.admit(home, obj)
+        self.admission.before_create(home, obj, context)
 
     def _to_be_assigned(self, home: ResourceType, obj: Manifest) -> frozenset[str]:
         """The fields of the spec that the writer leaves to the server."""
@@ -265,13 +272,14 @@ class API:
     def _asked_for(self, home: ResourceType, obj: Manifest, assigned: frozenset[str]) -> Manifest:
         """What the writer of a new object owns of it; the metadata is the same dict."""
         mine = {**obj}
-        if home.has_status and home.key not in _KEEP_STATUS:
+        if home.has_status and home.key not in self.keep_status:
             mine.pop("status", None)
         if assigned:
             mine["spec"] = {name: value for name, value in obj["spec"].items() if name not in assigned}
         return mine
 
-    def _default(self, home: ResourceType, obj: Manifest, context: Context) -> None:
+    def default(self, home: ResourceType, obj: Manifest, context: Context) -> None:
+        """Fills in the defaults of the kind."""
         if home.custom:
             schema = self.catalog.schema(home)
             if schema is not None:
@@ -307,18 +315,21 @@ class API:
         """Replaces an object or, with `options.subresource`, a part of it. `applied`: field owners are
         already right."""
         self.accept(resource, namespace, name, obj)
-        home, new = self._incoming(resource, obj, options)
+        home, new = self.incoming(resource, obj, options)
         entry = self.get(home, namespace, name)
         old = entry.obj
         self._check_preconditions(home, new["metadata"], old["metadata"])
         context = self.context(home, options)
-        new = self._merge(home, new, old, context)
+        new = self.merge(home, new, old, context)
         meta = new["metadata"]
         causes = metadata.metadata_errors(meta) + metadata.new_finalizer_errors(meta, old["metadata"])
         self._refuse(home, name, causes)
-        new = await self._mutate("UPDATE", home, new, old, options)
+        if not applied and self.dynamic.concerns(options):
+            self._track(home, old, new, options)
+            applied = True
+        new = await self.dynamic.mutate(resource, new, old, options, context)
         self._refuse(home, name, self._update_errors(home, new, old, context))
-        await self._validate("UPDATE", home, new, old, options)
+        await self.dynamic.validate("UPDATE", resource, new, old, options)
         if self.store.find(home.key, namespace if home.namespaced else "", name) is not entry:
             raise conflict(home, name)
         if not applied:
@@ -349,7 +360,7 @@ class API:
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['uid']}"
             raise conflict(home, old["name"], why)
 
-    def _merge(self, home: ResourceType, new: Manifest, old: Manifest, context: Context) -> Manifest:
+    def merge(self, home: ResourceType, new: Manifest, old: Manifest, context: Context) -> Manifest:
         """What the request may change of the old object: everything but status, or only status."""
         meta, before = new["metadata"], old["metadata"]
         for name in metadata.SYSTEM:
@@ -369,7 +380,7 @@ class API:
         if home.key == (crds.GROUP, crds.PLURAL):
             crds.complete(new)
         strategy.prepare_update(new, old, context)
-        self._default(home, new, context)
+        self.default(home, new, context)
         return new
 
     def _merge_status(self, home: ResourceType, new: Manifest, old: Manifest, context: Context) -> Manifest:
@@ -431,31 +442,6 @@ class API:
             dry_run=options.dry_run,
             features=self.catalog.features,
         )
-
-    async def _mutate(
-        self, operation: str, home: ResourceType, new: Manifest, old: Manifest | None, options: WriteOptions
-    ) -> Manifest:
-        """Lets mutating webhooks change the object; what they return is decoded and defaulted again."""
-        if self.webhooks is None or not self.webhooks.active:
-            return new
-        changed = await self.webhooks.mutate(operation, home, new, old, options)
-        if changed is new:
-            return new
-        quiet = replace(options, field_validation="Ignore")
-        _, changed = self._incoming(home, changed, quiet)
-        self._default(home, changed, self.context(home, options))
-        return changed
-
-    async def _validate(
-        self,
-        operation: str,
-        home: ResourceType,
-        new: Manifest | None,
-        old: Manifest | None,
-        options: WriteOptions,
-    ) -> None:
-        if self.webhooks is not None and self.webhooks.active:
-            await self.webhooks.validate(operation, home, new, old, options)
 
     def _track(self, home: ResourceType, old: Manifest | None, new: Manifest, options: WriteOptions) -> None:
         """Records which manager set which field; in lazy mode only once somebody has applied the object."""

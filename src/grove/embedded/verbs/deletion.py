@@ -6,6 +6,7 @@ the last thing that keeps it (`api.finished`). Dependents are the garbage collec
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -32,13 +33,18 @@ class Deletions:
         name: str,
         options: DeleteOptions,
         write: WriteOptions,
+        *,
+        named: bool = True,
     ) -> tuple[Manifest, bool]:
-        """Deletes one object; returns its last state and whether it is already gone."""
+        """Deletes one object; returns its last state and whether it is already gone.
+
+        `named` by the request, and not one of a collection.
+        """
         home = self._api.catalog.registry.stored(resource)
         entry = self._api.get(home, namespace, name)
         self.check_preconditions(home, entry.obj, options)
-        if self._api.webhooks is not None and self._api.webhooks.active:
-            await self._api.webhooks.validate("DELETE", home, None, entry.obj, write)
+        if self._api.dynamic.concerns(write):
+            await self._api.dynamic.admit_deletion(resource, entry.obj, write, named=named)
             entry = self._api.get(home, namespace, name)
             self.check_preconditions(home, entry.obj, options)
         marked = self._marked(home, entry.obj, options, write)
@@ -124,8 +130,9 @@ class Deletions:
         if crd is None:
             return
         for home, obj in self._api.custom.instances(crd):
-            meta = obj["metadata"]
-            await self._quietly(home, meta, DeleteOptions(policy="Background"), write)
+            # Nobody asked for this deletion, so that no webhook is asked about it.
+            own = replace(write, admitted=True)
+            await self._quietly(home, obj["metadata"], DeleteOptions(policy="Background"), own)
         crd = self._api.find(crds.GROUP, crds.PLURAL, "", name)
         if crd is not None and not self._api.custom.instances(crd):
             self._api.custom.finish(crd)
@@ -139,18 +146,17 @@ class Deletions:
         write: WriteOptions,
     ) -> list[Entry]:
         """Deletes everything that a selection lists; returns what it listed."""
-        home = self._api.catalog.registry.stored(resource)
         page = self._api.page(resource, namespace, selection)
         for entry in page.entries:
-            await self._quietly(home, entry.obj["metadata"], options, write)
+            await self._quietly(resource, entry.obj["metadata"], options, write)
         return page.entries
 
     async def _quietly(
-        self, home: ResourceType, meta: Manifest, options: DeleteOptions, write: WriteOptions
+        self, resource: ResourceType, meta: Manifest, options: DeleteOptions, write: WriteOptions
     ) -> None:
         """Deletes; that somebody else was faster is no error."""
         try:
-            await self.delete(home, meta.get("namespace", ""), meta["name"], options, write)
+            await self.delete(resource, meta.get("namespace", ""), meta["name"], options, write, named=False)
         except ApiError as error:
             if error.status != 404:
                 raise

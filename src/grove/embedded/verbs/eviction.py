@@ -35,6 +35,7 @@ SEVERAL_BUDGETS: Final[Manifest] = {
     "support.",
     "code": 500,
 }
+_EVICTION: Final = ("policy", "v1", "Eviction")
 REFUSED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
 #: A budget that has allowed more evictions than this, none of which is seen yet, allows no more.
 MOST_UNSEEN: Final = 2000
@@ -50,9 +51,13 @@ class Evictions:
     async def evict(self, namespace: str, name: str, eviction: Manifest, options: WriteOptions) -> Manifest:
         """Deletes a pod if its disruption budget has room; returns the status to answer with."""
         pods = self._resource("", "v1", "pods")
-        pod = self._api.get(pods, namespace, name).obj
         if (eviction.get("metadata") or {}).get("name") != name:
+            self._api.get(pods, namespace, name)
             raise bad_request("name in URL does not match name in Eviction object")
+        eviction = await self._api.dynamic.admit_body(
+            "CREATE", pods, (namespace, name), eviction, options, shape=_EVICTION
+        )
+        pod = self._api.get(pods, namespace, name).obj
         asked = eviction.get("deleteOptions") or {}
         preconditions = asked.get("preconditions") or {}
         deletion = DeleteOptions(
@@ -72,7 +77,8 @@ class Evictions:
             self._mark(pods, pod)
         # The version that was asked for is checked; by marking the pod it got another one.
         unversioned = replace(deletion, resource_version="")
-        await self._deletions.delete(pods, namespace, name, unversioned, options)
+        admitted = replace(options, admitted=True)
+        await self._deletions.delete(pods, namespace, name, unversioned, admitted)
         return EVICTED
 
     def _budgets_of(self, pod: Manifest) -> list[Manifest]:

@@ -52,6 +52,7 @@ class Subresources:
         if replicas < 0:
             message = f"Invalid value: {replicas}: must be greater than or equal to 0"
             raise invalid(_SCALE, name, [Cause("spec.replicas", "FieldValueInvalid", message)])
+        replicas = await self._admitted(resource, (namespace, name), scale, replicas, options)
         obj = decode(self._api.get(resource, namespace, name).raw)
         version = (scale.get("metadata") or {}).get("resourceVersion")
         if version and version != obj["metadata"]["resourceVersion"]:
@@ -66,11 +67,32 @@ class Subresources:
             dry_run=options.dry_run,
             field_validation="Ignore",
             subresource="scale",
+            admitted=True,
         )
         # Who scales a custom object takes the field over; a default that nobody set stays nobody's.
         untracked = resource.custom and not _owned(obj, paths.spec_replicas)
         entry = await self._api.update(resource, namespace, name, obj, plain, applied=untracked)
         return scale_of(entry.obj, paths)
+
+    async def _admitted(
+        self,
+        resource: ResourceType,
+        key: tuple[str, str],
+        scale: Manifest,
+        replicas: int,
+        options: WriteOptions,
+    ) -> int:
+        """The replicas that webhooks leave of a Scale, which is what they are asked about."""
+        if not self._api.dynamic.concerns(options):
+            return replicas
+        old = self.get_scale(resource, *key)
+        new = {**old, "spec": {"replicas": replicas}}
+        if version := (scale.get("metadata") or {}).get("resourceVersion"):
+            new["metadata"] = {**old["metadata"], "resourceVersion": version}
+        admitted = await self._api.dynamic.admit_body(
+            "UPDATE", resource, key, new, options, shape=_SCALE_KIND, old=old
+        )
+        return int((admitted.get("spec") or {}).get("replicas") or 0)
 
     def _paths(self, resource: ResourceType) -> ScalePaths:
         paths = self._api.catalog.scale(resource)
@@ -83,6 +105,14 @@ class Subresources:
     async def bind(self, namespace: str, name: str, binding: Manifest, options: WriteOptions) -> None:
         """Assigns a pod to a node, once, and only when no gate holds it back."""
         pods = self._pods()
+        binding = await self._api.dynamic.admit_body(
+            "CREATE",
+            pods if options.subresource else _BINDINGS,
+            (namespace, name),
+            binding,
+            options,
+            shape=_BINDING,
+        )
         obj = self._api.get(pods, namespace, name).obj
         uid = (binding.get("metadata") or {}).get("uid")
         if uid and uid != obj["metadata"]["uid"]:
@@ -143,12 +173,19 @@ class Subresources:
         if finalizers:
             spec["finalizers"] = finalizers
         new = {**old, "metadata": {**old["metadata"]}, "spec": spec}
+        if self._api.dynamic.concerns(options):
+            await self._api.dynamic.validate("UPDATE", home, new, old, options)
+            if self._api.get(home, "", name).obj is not old:
+                raise conflict(home, name)
         if options.dry_run:
             return Entry(new, encode(new), 0)
         return self._api.commit(home, new, old)
 
 
 _SCALE = ResourceType("autoscaling", "v1", "Scale", "scales", "scale")
+_SCALE_KIND = ("autoscaling", "v1", "Scale")
+_BINDING = ("", "v1", "Binding")
+_BINDINGS = ResourceType("", "v1", "Binding", "bindings", "binding")
 
 
 def scale_of(obj: Manifest, paths: ScalePaths) -> Manifest:
