@@ -22,7 +22,7 @@ from grove.api.config import load
 from grove.assembly import MissingResources
 from grove.meta import Key, Manifest
 from grove.testing import make
-from grove.testing.world import CRDS, World, WorldOptions, run_world
+from grove.testing.world import CRDS, NODES, World, WorldOptions, run_world
 
 on_every_stage = pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES)
 
@@ -71,50 +71,77 @@ def test_a_clique_scaled_to_none_and_back_runs_again(stage: Stage) -> None:
     run_world(story, stage.options)
 
 
-#: There the PodGroup of the gang keeps a minimum that its members, to which the pod does not belong, cannot have.
-_NOT_YET = ("1.35", "1.37")
-
-
 @pytest.mark.parametrize(
-    "stage",
+    ("leader", "later"),
     [
-        pytest.param(stage, marks=pytest.mark.xfail(strict=True, reason="a replacement is never placed"))
-        if name in _NOT_YET
-        else stage
-        for name, stage in STAGES.items()
+        (True, "train-0-worker-0"),
+        (True, "train-0-worker-2"),
+        (True, "train-0-leader-0"),
+        (False, "train-0-worker-0"),
+        (False, "train-0-worker-2"),
     ],
-    ids=STAGES,
 )
-def test_a_pod_that_was_above_the_minimum_stands_in_for_one_that_goes(stage: Stage) -> None:
+@on_every_stage
+def test_a_pod_that_was_above_the_minimum_stands_in_for_one_that_goes(
+    stage: Stage, leader: bool, later: str
+) -> None:
+    roles = [gpu_role("worker", 3, minAvailable=2), *([gpu_role("leader", 1)] if leader else [])]
+
     async def story(world: World) -> None:
-        await world.apply(
-            stage.cliqueset(cliques=[gpu_role("worker", 3, minAvailable=2), gpu_role("leader", 1)])
-        )
-
-        async def until_run(number: int) -> dict[str, Manifest]:
-            async def run() -> bool:
-                pods = await world.pods()
-                return [pod["status"].get("phase") for pod in pods] == ["Running"] * number
-
-            # What goes still runs for a moment.
-            await world.settle()
-            await world.until(run, f"{number} pods run")
-            return {pod["spec"]["hostname"]: pod for pod in await world.pods()}
-
-        before = await until_run(4)
+        await world.apply(stage.cliqueset(cliques=roles))
+        before = await _until_run(world, 3 + leader)
         # One of the minimum goes with a place of its role, and the one above it stays.
         lost = before["train-0-worker-1"]["metadata"]["name"]
         await world.kill_operator()
         await world.user.delete(kinds.PODS, Key("default", lost))
         await world.scale("train-0-worker", 2, of=kinds.CLIQUES)
         await world.start_operator()
-        left = await until_run(3)
+        left = await _until_run(world, 2 + leader)
         # Whoever is lost now comes back into a gang of which nothing else is missing.
-        lost = left["train-0-worker-0"]["metadata"]["name"]
+        lost = left[later]["metadata"]["name"]
         await world.user.delete(kinds.PODS, Key("default", lost))
-        await until_run(3)
+        await _until_run(world, 2 + leader)
 
     run_world(story, stage.options)
+
+
+@on_every_stage
+def test_a_pod_that_waits_for_one_whose_place_is_taken_is_replaced(stage: Stage) -> None:
+    async def story(world: World) -> None:
+        await world.apply(
+            stage.cliqueset(cliques=[gpu_role("worker", 3, minAvailable=2), gpu_role("leader", 1)])
+        )
+        before = await _until_run(world, 4)
+        # The replacement of one of the minimum finds no room, and waits.
+        nodes = [each["metadata"]["name"] for each in await world.all(NODES)]
+        for node in nodes:
+            await world.user.merge_patch(NODES, Key("", node), {"spec": {"unschedulable": True}})
+        await world.user.delete(kinds.PODS, Key("default", before["train-0-worker-0"]["metadata"]["name"]))
+        await world.settle()
+        # The other one goes with a place of its role, and the one above them stays.
+        await world.kill_operator()
+        await world.user.delete(kinds.PODS, Key("default", before["train-0-worker-1"]["metadata"]["name"]))
+        await world.scale("train-0-worker", 2, of=kinds.CLIQUES)
+        await world.start_operator()
+        await world.settle()
+        for node in nodes:
+            await world.user.merge_patch(NODES, Key("", node), {"spec": {"unschedulable": None}})
+        await _until_run(world, 3)
+
+    run_world(story, stage.options)
+
+
+async def _until_run(world: World, number: int) -> dict[str, Manifest]:
+    """The pods by their hostnames, once there are so many and all of them run."""
+
+    async def run() -> bool:
+        pods = await world.pods()
+        return [pod["status"].get("phase") for pod in pods] == ["Running"] * number
+
+    # What goes still runs for a moment.
+    await world.settle()
+    await world.until(run, f"{number} pods run")
+    return {pod["spec"]["hostname"]: pod for pod in await world.pods()}
 
 
 @on_every_stage

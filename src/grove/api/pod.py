@@ -27,6 +27,13 @@ class SchedulingGroup(View):
     pod_group_name: str = ""
 
 
+class WorkloadReference(View):
+    """The entry of a native Workload that a pod belongs to, where there are no PodGroups."""
+
+    name: str = ""
+    pod_group: str = ""
+
+
 class PodSpec(View):
     node_name: str = ""
     hostname: str = ""
@@ -35,6 +42,7 @@ class PodSpec(View):
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     scheduling_group: SchedulingGroup | None = None
+    workload_ref: WorkloadReference | None = None
     init_containers: tuple[InitContainer, ...] = ()
 
 
@@ -119,6 +127,11 @@ class Pod(Object):
     def may_run(self) -> bool:
         """Whether containers of the pod may run under its hostname: it is on a node and has not ended."""
         return self.bound and not self.finished
+
+    @property
+    def in_native_gang(self) -> bool:
+        """Whether kube-scheduler counts the pod as a member of a native gang."""
+        return self.spec.scheduling_group is not None or self.spec.workload_ref is not None
 
     def gated_by(self, gate: str) -> bool:
         return any(each.name == gate for each in self.spec.scheduling_gates)

@@ -109,8 +109,8 @@ class Context:
     #: What the scheduler wrote in events (`Traits.events`) about pods of the gang that have no node, by the
     #: UIDs of the pods. None as long as events are not known: they were not listed yet, or may not be.
     remarks: Mapping[str, Remark] | None = None
-    #: How many living pods of the gang's minimum belong to no native PodGroup.
-    ungrouped: int = 0
+    #: How many living pods of each podgroup's minimum belong to no native gang; only those that have some.
+    ungrouped: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ class GangObserver:
             revision="" if is_standalone(gang) else effective_revision(gang, pods),
             bound=bound_by_podgroup(pods),
             remarks=scheduling.remarks.of(backend.name, pods) if backend is not None else None,
-            ungrouped=ungrouped(gang, pods),
+            ungrouped=ungrouped(gang, pods) if not is_standalone(gang) else None,
         )
 
     def _owned(self, gang: PodGang) -> list[OwnedObject]:

@@ -64,8 +64,50 @@ OUTGROWN: dict[str, tuple[Cluster, PodGang, Context, bool]] = {
     "others belong to no PodGroup": (
         clusters.V136,
         PAIR,
-        Context(revision=next_revision(PAIR), bound={"leader": 1}, ungrouped=1),
+        Context(revision=next_revision(PAIR), bound={"leader": 1}, ungrouped={"worker": 1}),
         False,
+    ),
+    "another podgroup has pods that belong to none": (
+        clusters.V136,
+        PAIR,
+        Context(revision=next_revision(PAIR), bound={"leader": 1}, ungrouped={"leader": 1}),
+        False,
+    ),
+    "1.36, one podgroup only, and one that belongs to none": (
+        clusters.V136,
+        SINGLE,
+        Context(revision=next_revision(SINGLE), bound={"worker": 3}, ungrouped={"worker": 1}),
+        False,
+    ),
+    "1.35, others belong to no Workload": (
+        clusters.V135,
+        PLAIN_PAIR,
+        Context(revision="r1", bound={"leader": 1}, ungrouped={"worker": 1}),
+        False,
+    ),
+    "1.35, as it should be": (
+        clusters.V135,
+        PLAIN_PAIR,
+        Context(revision="r1", bound={"leader": 1}),
+        True,
+    ),
+    "1.37, others belong to no PodGroup": (
+        clusters.V137,
+        TREE,
+        Context(revision="r1", bound={"leader": 1}, ungrouped={"worker": 1}),
+        False,
+    ),
+    "1.37, the tree waits for the other podgroup": (
+        clusters.V137,
+        TREE,
+        Context(revision="r1", bound={"leader": 1}, ungrouped={"frontend": 1}),
+        False,
+    ),
+    "nothing is placed, and one belongs to none": (
+        clusters.V137,
+        TREE,
+        Context(revision="r1", ungrouped={"worker": 1}),
+        True,
     ),
     "one podgroup only": (clusters.V136, SINGLE, Context(revision="r1", bound={"worker": 3}), True),
     "1.37, where the minimum can be changed": (
@@ -83,7 +125,7 @@ def test_a_pod_belongs_to_no_podgroup_that_may_never_have_its_minimum_again(
 ) -> None:
     context = replace(context, cluster=cluster)
     spec = BACKEND.prepare_pod(make.pod_manifest("worker", 0, gang=gang), gang, context)["spec"]
-    assert ("schedulingGroup" in spec) is linked
+    assert ("schedulingGroup" in spec or "workloadRef" in spec) is linked
 
 
 def test_such_a_pod_goes_to_the_domain_of_the_pods_on_nodes() -> None:

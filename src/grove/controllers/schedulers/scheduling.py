@@ -159,14 +159,22 @@ class Scheduling:
         revision: str = "",
         bound: Mapping[str, int] | None = None,
         remarks: Mapping[str, Remark] | None = None,
-        ungrouped: int = 0,
+        ungrouped: Mapping[str, int] | None = None,
     ) -> Context:
         """What a backend may know besides the gang."""
         if backend is None:
             return Context(self.cluster, cliqueset=cliqueset, revision=revision, bound=bound or {})
         config, observed = self._configs.get(backend.name, {}), self.observation.of(backend.name)
         return Context(
-            self.cluster, config, cliqueset, observed, released, revision, bound or {}, remarks, ungrouped
+            self.cluster,
+            config,
+            cliqueset,
+            observed,
+            released,
+            revision,
+            bound or {},
+            remarks,
+            ungrouped or {},
         )
 
     def traits(self, backend: Backend | None) -> Traits:

@@ -108,23 +108,21 @@ def bound_by_podgroup(pods: Sequence[Pod]) -> Mapping[str, int]:
     )
 
 
-def ungrouped(gang: PodGang, pods: Sequence[Pod]) -> int:
-    """How many living pods of the gang's minimum belong to no native PodGroup.
+def ungrouped(gang: PodGang, pods: Sequence[Pod]) -> Mapping[str, int]:
+    """How many living pods of each podgroup's minimum belong to no native gang; only those that have some.
 
     A pod above the minimum may count for it: a role that shrinks keeps it and not one that was lost before.
     """
     above = above_minimum(gang)
     alone = [
-        pod
-        for pod in pods
-        if pod.active and pod.spec.scheduling_group is None and labels.POD_CLIQUE in pod.labels
+        pod for pod in pods if pod.active and not pod.in_native_gang and labels.POD_CLIQUE in pod.labels
     ]
+    found = Counter(pod.labels[labels.POD_CLIQUE] for pod in alone if not above(pod))
     spare = Counter(pod.labels[labels.POD_CLIQUE] for pod in alone if above(pod) and pod.bound)
-    standing_in = 0
     for group in gang.spec.podgroups:
         lower = max(0, len(group.pod_references) - spare[group.name])
-        standing_in += min(spare[group.name], max(0, group.min_replicas - lower))
-    return standing_in + sum(not above(pod) for pod in alone)
+        found[group.name] += min(spare[group.name], max(0, group.min_replicas - lower))
+    return +found
 
 
 def says_placed(gang: PodGang) -> bool:
