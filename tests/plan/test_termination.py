@@ -90,6 +90,14 @@ def pod(name: str, created: datetime, **fields: object) -> Pod:
     return make.view(Pod, manifest)
 
 
+def test_what_was_found_out_to_have_been_whole_counts_from_then() -> None:
+    early, late = "2030-01-01T12:05:00Z", "2030-01-01T12:30:00Z"
+    told = [said("MinAvailableBreached", "True", early), said("MinAvailableReached", "True", late)]
+    manifest = make.clique_manifest("t-0-a", 1, labels={labels.SET_REPLICA_INDEX: "0"})
+    [only] = found(make.view(PodClique, {**manifest, "status": {"conditions": told}}))
+    assert only.due - SECOND == NOON + timedelta(minutes=90)
+
+
 def test_pods_that_are_younger_than_the_deadline_belong_to_the_next_start() -> None:
     (due,) = found(clique("t-0-a", 0))
     old, young = pod("t-0-a", NOON), pod("t-0-a", due.due)

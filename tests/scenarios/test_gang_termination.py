@@ -16,6 +16,7 @@ from grove.api import conditions, kinds, labels
 from grove.api.event import EVENTS
 from grove.embedded.faults import Fault
 from grove.meta import Key, Manifest
+from grove.testing import make
 from grove.testing.world import NODES, OPERATOR, World, run_world
 
 DELAY = 10
@@ -385,3 +386,81 @@ def test_a_minimum_that_was_raised_beyond_what_is_there_costs_nothing() -> None:
         assert len(before & await uids(world)) >= 9
 
     play(STAGES["kai"], story)
+
+
+@pytest.mark.parametrize("stage", GANG_STAGES.values(), ids=GANG_STAGES)
+def test_a_gang_that_nobody_saw_whole_is_recycled_too(stage: Stage) -> None:
+    async def story(world: World) -> None:
+        await world.apply(wl1(stage, "wl", **WORKLOAD))
+        await world.settle()
+        await world.kill_operator()
+        await world.add_node("more")
+
+        async def placed() -> bool:
+            return all("nodeName" in pod["spec"] for pod in await living(world))
+
+        await world.until(placed, "all pods are on nodes")
+        before = await uids(world)
+        assert len(before) == 10
+        await lose(world, "wl-0-pc-a")
+        await asyncio.sleep(5)
+        await world.start_operator()
+        await asyncio.sleep(DELAY - 1)
+        assert len(before & await uids(world)) == 9
+        await asyncio.sleep(LONG_ENOUGH)
+        assert not before & await uids(world)
+        assert len(await recycled(world)) == 1
+        await uncordon(world)
+        await until_ready(world, 10)
+
+    play(stage, story, nodes=9)
+
+
+def test_where_pods_are_placed_one_by_one_a_pod_that_is_gone_proves_nothing() -> None:
+    stage = STAGES["no gang API"]
+
+    async def story(world: World) -> None:
+        await world.apply(wl1(stage, "wl", **WORKLOAD))
+        await world.settle()
+        [waiting] = [pod for pod in await living(world) if "nodeName" not in pod["spec"]]
+        await world.kill_operator()
+        await world.user.delete(kinds.PODS, Key("default", waiting["metadata"]["name"]))
+        before = await uids(world)
+        await world.start_operator()
+        await asyncio.sleep(10 * LONG_ENOUGH)
+        assert before < await uids(world)
+        assert await recycled(world) == []
+
+    play(stage, story, nodes=9)
+
+
+def test_a_group_replica_that_is_recycled_alone_must_be_whole_again_before_it_is_once_more() -> None:
+    stage = STAGES["no gang API"]
+
+    async def story(world: World) -> None:
+        cliqueset = wl5(stage, "wl", **WORKLOAD)
+        # It fits beside the others.
+        cliqueset["spec"]["template"]["cliques"][1]["spec"]["podSpec"] = make.pod_spec()
+        await start(world, cliqueset)
+        nodes = [pod["spec"]["nodeName"] for pod in await living(world, "wl-0-sg-x-0-pc-c")]
+        for node in await world.all(NODES):
+            await world.user.merge_patch(
+                NODES, Key("", node["metadata"]["name"]), {"spec": {"unschedulable": True}}
+            )
+        await lose(world, "wl-0-sg-x-0-pc-b")
+        await asyncio.sleep(LONG_ENOUGH)
+        assert await recycled(world) == ["PodCliqueScalingGroupReplicaDeleteSuccessful"]
+        # The role that was lost comes back, and now another one lacks a pod.
+        for node in nodes[:2]:
+            await world.user.merge_patch(NODES, Key("", node), {"spec": {"unschedulable": None}})
+        await asyncio.sleep(10 * LONG_ENOUGH)
+        placed = [pod for pod in await living(world, "wl-0-sg-x-0") if "nodeName" in pod["spec"]]
+        assert len(placed) == 3
+        assert len(await recycled(world)) == 1
+        await uncordon(world)
+        await until_ready(world, 10)
+        await lose(world, "wl-0-sg-x-0-pc-c")
+        await asyncio.sleep(LONG_ENOUGH)
+        assert len(await recycled(world)) == 2
+
+    play(stage, story, nodes=8)

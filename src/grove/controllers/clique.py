@@ -49,6 +49,7 @@ from grove.plan.startup import CONTAINER, Wait, wait_of, waiting_in_vain
 from grove.plan.update.groups import clique_turn
 from grove.plan.update.pods import CliqueUpdate, Turn, plan_clique_update
 from grove.plan.urgency import Urgency
+from grove.plan.wholeness import is_placed_together, lost_since_placed
 from grove.runtime.outcome import DONE, After, Outcome, soonest
 
 log = logging.getLogger(__name__)
@@ -166,7 +167,7 @@ class CliqueReconciler:
             cliqueset,
             revision=revision,
             bound=bound_by_podgroup(members),
-            ungrouped=ungrouped(gang, members) if gang is not None else 0,
+            ungrouped=ungrouped(gang, members) if gang is not None else None,
         )
         going = leaving(clique, pods, predecessors_of(cache, clique), self.deps.clock.now())
         return Seen(clique, pods, gang, backend, context, members, cliqueset, going)
@@ -276,11 +277,13 @@ class CliqueReconciler:
         if (shortage := self.limit.shortage(clique.key)) is not None:
             applied = replace(applied, failures=[*applied.failures, (Create(kinds.PODS, {}), shortage)])
         told = [*distinct_errors(applied.refusals), *self._missing_templates(seen)]
+        anew = self.deps.recycled.begins_anew(clique, seen.pods)
         status = desired_clique_status(
             clique,
             seen.pods,
             told,
-            reached=self._most(seen),
+            reached=self._most(seen, anew=anew),
+            anew=anew,
             revision=seen.context.revision,
             update=update,
             now=now,
@@ -300,22 +303,40 @@ class CliqueReconciler:
                 self.deps.recorder.send(events.failed_pod_replaced(clique, how_it_failed(pod)))
         return reported.outcome
 
-    def _most(self, seen: Seen) -> int:
-        """The most pods of a clique that were seen working at once: its status may be written later.
-
-        One that somebody deleted took its status along; that it had its minimum its gang still knows.
-        """
-        clique, gang, number = seen.clique, seen.gang, working_pods(seen.pods)
-        if gang is not None and was_placed(gang, seen.context) and replaces_another(clique, gang):
-            number = max(number, clique.spec.needed)
+    def _most(self, seen: Seen, *, anew: bool) -> int:
+        """The most pods of a clique that were seen working at once: its status may be written later."""
+        clique = seen.clique
+        start = (clique.uid, seen.context.revision)
+        if anew:
+            number = working_pods(self.deps.recycled.left(clique, seen.pods))
+            self._working[clique.key] = start, number
+            return number
         if known_as_whole(clique, seen.context.revision) or not clique.spec.needed:
             self._working.pop(clique.key, None)
-            return number
-        start = (clique.uid, seen.context.revision)
+            return working_pods(seen.pods)
+        number = clique.spec.needed if self._was_whole(seen) else working_pods(seen.pods)
         known, before = self._working.get(clique.key, (start, 0))
         most = max(number, before) if known == start else number
         self._working[clique.key] = start, most
         return most
+
+    def _was_whole(self, seen: Seen) -> bool:
+        """Whether its gang tells that a clique had its minimum, which nobody saw or remembers.
+
+        One that somebody deleted took its status along. Pods may be lost before anybody looks.
+        """
+        clique, gang, backend = seen.clique, seen.gang, seen.backend
+        if gang is None or working_pods(seen.pods) >= clique.spec.needed:
+            return False
+        if was_placed(gang, seen.context) and replaces_another(clique, gang):
+            return True
+        if backend is None or not lost_since_placed(clique, gang, seen.members, seen.context.revision):
+            return False
+        try:
+            return is_placed_together(backend.translate(gang, seen.context).treatments)
+        except Exception:
+            # The gang says what is wrong; what cannot be translated now proves nothing.
+            return False
 
     def _missing_templates(self, seen: Seen) -> list[CodedError]:
         """What keeps the claims from being made that pods wait for; the set tells it by an event."""

@@ -71,6 +71,8 @@ class Recycling:
             applied = await self.deps.applier.apply(deletions, barrier=barrier, key=key)
             applied.raise_failure()
             self._done.setdefault(key, set()).add(_identity(each))
+            for clique in each.cliques if each.group_replica else ():
+                self.deps.recycled.add(clique, self._pods_of(clique))
             log.info("gang recycled", extra={"set": str(key), "part": each.subject, "pods": len(pods)})
             self.deps.recorder.send(events.recycled(seen.cliqueset, each, len(pods)))
         later = [each.due for each in waiting if each.due > now]

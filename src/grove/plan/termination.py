@@ -158,5 +158,9 @@ def breached_since(clique: PodClique) -> datetime | None:
     breach = find_condition(clique.status.conditions, conditions.MIN_AVAILABLE_BREACHED)
     if breach is None or not breach.is_true or not breach.last_transition_time:
         return None
+    # One that came to its minimum and lost it again unseen was never told to be above it: it counts from when
+    # that was found out.
+    reached = find_condition(clique.status.conditions, conditions.MIN_AVAILABLE_REACHED)
+    times = [breach.last_transition_time, reached.last_transition_time if reached is not None else None]
     # Times in a status have whole seconds; nothing is recycled before its delay is over.
-    return datetime.fromisoformat(breach.last_transition_time) + timedelta(seconds=1)
+    return max(map(datetime.fromisoformat, filter(None, times))) + timedelta(seconds=1)

@@ -161,9 +161,7 @@ class DefaultBackend:
         if generation is not None:
             mode = choose(shape_of(gang), generation, context.config)
             dialect = Dialect(gang, generation, mode, _revision(gang, context))
-            if is_adopted(context) or may_lack_members(
-                gang, podgroup.name, context, generation, mode
-            ):
+            if is_adopted(context) or may_lack_members(gang, podgroup.name, context, generation, mode):
                 join_gang(prepared, podgroup, dialect)
             else:
                 link_pod(prepared, podgroup, dialect)

@@ -1,12 +1,13 @@
-"""Native gangs that can never have their minimum again, because pods of the gang on nodes are outside of them.
+"""Native gangs that can never have their minimum again: pods of the gang on nodes are outside of them.
 
 kube-scheduler looks at the pods of a native gang only when they are as many as its minimum. Which native gang
 a pod belongs to is fixed when it is made, while what the gang counts may change: a role shrinks and keeps a
 pod above its minimum in place of one that was lost, a minimum is raised. On 1.36 a PodGroup cannot be changed
 either, so that roles which were scaled to zero, or back, have one of another size.
 
-A pod that is made for such a gang while others of it run belongs to no native gang: it is placed by itself, in
-the domains of the others. The next start of the gang has other objects, and all of its pods belong to them.
+A pod that is made for such a gang while others of it run belongs to no native gang: it is placed by itself,
+in the domains of the others. The next start of the gang has other objects, and all of its pods belong to
+them.
 """
 
 from collections.abc import Iterator

@@ -114,9 +114,7 @@ def ungrouped(gang: PodGang, pods: Sequence[Pod]) -> Mapping[str, int]:
     A pod above the minimum may count for it: a role that shrinks keeps it and not one that was lost before.
     """
     above = above_minimum(gang)
-    alone = [
-        pod for pod in pods if pod.active and not pod.in_native_gang and labels.POD_CLIQUE in pod.labels
-    ]
+    alone = [pod for pod in pods if pod.active and not pod.in_native_gang and labels.POD_CLIQUE in pod.labels]
     found = Counter(pod.labels[labels.POD_CLIQUE] for pod in alone if not above(pod))
     spare = Counter(pod.labels[labels.POD_CLIQUE] for pod in alone if above(pod) and pod.bound)
     for group in gang.spec.podgroups:

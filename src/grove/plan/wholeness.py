@@ -1,0 +1,42 @@
+"""What is left of a gang tells that it was whole, although nobody saw it. Pure.
+
+A breach counts for a clique that had its minimum since it was started. Usually somebody saw that. If not, the
+gang still lists the pods that it was started with.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from grove.api.clique import PodClique
+from grove.api.gang import PodGang
+from grove.api.minimum import above_minimum
+from grove.api.pod import Pod
+from grove.api.revision import next_revision, revision_of
+from grove.backends.base import Capability, Fidelity, Treatment
+
+#: What a scheduler must enforce so that a pod of the minimum on a node proves that all were chosen with it.
+_TOGETHER: Final = (Capability.GANG, Capability.SUBGROUPS, Capability.HIERARCHY)
+
+
+def is_placed_together(treatments: Iterable[Treatment]) -> bool:
+    """Whether the scheduler places the minimum of a gang as a whole or not at all."""
+    found = {each.property: each.fidelity for each in treatments if each.property in _TOGETHER}
+    return Capability.GANG in found and all(each is Fidelity.ENFORCED for each in found.values())
+
+
+def lost_since_placed(clique: PodClique, gang: PodGang, members: Sequence[Pod], revision: str) -> bool:
+    """Whether a clique had its minimum: pods that its gang lists are gone, and others of it are on nodes.
+
+    Holds only where the minimum is placed together. One that is not bound yet is not lost, and for pods of an
+    earlier minimum nothing can be said.
+    """
+    if revision != next_revision(gang):
+        return False
+    above, there = above_minimum(gang), {pod.uid: pod for pod in members}
+    if not any(pod.bound and not above(pod) and revision_of(pod) == revision for pod in members):
+        return False
+    group = next((each for each in gang.spec.podgroups if each.name == clique.name), None)
+    if group is None or group.min_replicas != clique.spec.needed:
+        return False
+    once = [each for each in group.pod_references if each.uid not in there or there[each.uid].bound]
+    return len(once) >= clique.spec.needed and any(each.uid not in there for each in once)
