@@ -76,6 +76,7 @@ def state(
     unplaced: Collection[int] = (),
     broken: Collection[int] = (),
     pods_of_the_first: Collection[int] = (),
+    untold: Collection[int] = (),
 ) -> UpdateState:
     """What an update looks at; every replica runs one pod of what its clique follows, unless named."""
     first = grown(asked("one", 1)).cliques["t-0-w"].labels[labels.POD_TEMPLATE_HASH]
@@ -93,7 +94,8 @@ def state(
 
     def told(clique: PodClique) -> PodClique:
         ready = int(number(clique) not in broken and number(clique) not in unplaced)
-        status = msgspec.structs.replace(clique.status, ready_replicas=ready)
+        updated = int(number(clique) not in untold)
+        status = msgspec.structs.replace(clique.status, ready_replicas=ready, updated_replicas=updated)
         return msgspec.structs.replace(clique, status=status)
 
     return UpdateState(
@@ -115,6 +117,8 @@ class Case:
     unplaced: Collection[int] = ()
     broken: Collection[int] = ()
     outdated: Collection[int] = ()
+    #: Replicas of whose new pods the statuses of their cliques do not tell yet.
+    untold: Collection[int] = ()
     want_turns: tuple[int, ...] = ()
     want_staying: Collection[int] = ()
     want_new: tuple[int, ...] | None = None
@@ -126,6 +130,16 @@ def limits(**said: object) -> Manifest:
 
 
 CASES = {
+    "when all follow it is not over before their cliques say so": Case(
+        asked("two", 2, turns=[1]), updated={0, 1}, untold={1}, want_turns=(1,)
+    ),
+    "nor where nobody had a turn": Case(asked("two", 2, turns=[]), updated={0, 1}, untold={1}),
+    "a replica that does not serve anyway is not waited for": Case(
+        asked("two", 2, turns=[]), updated={0, 1}, unplaced={1}, untold={1}, want_finished=True
+    ),
+    "what is over stays over": Case(
+        asked("two", 2, turns=[], ended=True), updated={0, 1}, untold={1}, want_finished=True
+    ),
     "a set that follows has nothing to do": Case(asked("one", 3), want_finished=True),
     "the first replica gets its turn, and all stay until the status says so": Case(
         asked("two", 3), want_turns=(0,), want_new=(0,), want_staying={0, 1, 2}
@@ -204,6 +218,7 @@ def planned(case: Case) -> SetUpdate:
             unplaced=case.unplaced,
             broken=case.broken,
             pods_of_the_first=case.outdated,
+            untold=case.untold,
         )
     )
 

@@ -7,7 +7,9 @@ import pytest
 from tests.scenarios.updating import NAME, ROLLING, Rollout, clique_of, is_going, play, wl1, wl_od
 
 from grove.api import kinds, labels
+from grove.embedded.faults import Fault
 from grove.meta import Manifest
+from grove.testing.world import OPERATOR
 
 #: How long a status may speak of pods that have changed since; the throttle of status writes.
 LATE = 2.0
@@ -66,9 +68,8 @@ def test_every_status_of_a_rolling_update_is_true() -> None:
             if progress.get("updateEndedAt"):
                 assert not updating(status)
                 assert outdated_replicas(cliques, pods) == set()
-            else:
-                # Clients take both together for the end.
-                assert status["updatedReplicas"] < 2
+            # Clients take both together for the end.
+            assert ended(status) == (status["updatedReplicas"] == 2)
         assert (rollout.status["updatedReplicas"], counts(rollout.progress)) == (2, (2, 2))
         for (before, _, _), (after, _, _) in pairwise(told):
             pairs = zip(counts(before["updateProgress"]), counts(after["updateProgress"]), strict=True)
@@ -77,6 +78,24 @@ def test_every_status_of_a_rolling_update_is_true() -> None:
             assert not (ended(before) and not ended(after)), "what has ended does not begin again"
 
     play(story)
+
+
+@pytest.mark.parametrize("limits", [{}, {"maxUnavailable": 2}, {"maxUnavailable": 0, "maxSurge": 1}], ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_end_and_the_last_replica_are_told_in_one_write(limits: Manifest, seed: int) -> None:
+    """Also where the statuses of cliques are written late."""
+
+    async def story(rollout: Rollout) -> None:
+        await rollout.start(wl1(2, strategy={**ROLLING, "rollingRecreate": limits}), 20, nodes=30)
+        await rollout.change()
+        await rollout.until(rollout.is_finished, "the update ends")
+        told = [status for status, _, _ in statuses(rollout)]
+        assert told
+        for status in told:
+            assert ended(status) == (status["updatedReplicas"] == 2)
+
+    late = Fault("error", verb="write", resource="podcliques.*/status", user=OPERATOR.name, probability=0.7)
+    play(story, options={"seed": seed}, faults=[late])
 
 
 def updating(status: Manifest) -> list[Manifest]:

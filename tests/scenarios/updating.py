@@ -6,7 +6,7 @@ embedded cluster alike. Each pod takes a node, and a second to start.
 
 import copy
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from tests.scenarios.workloads import Counts, workload
 
 from grove.api import kinds, labels
 from grove.api.config import load
+from grove.embedded.faults import Fault
 from grove.meta import Key, Manifest, Resource, resource
 from grove.testing.world import World, WorldOptions, run_world
 
@@ -332,11 +333,14 @@ def play(
     judge: str = "1.36",
     *,
     options: Mapping[str, Any] | None = None,
+    faults: Iterable[Fault] = (),
 ) -> None:
     """A story on the embedded cluster with the scheduler of a judge."""
     played = JUDGES[judge]
 
     async def told(world: World) -> None:
+        for fault in faults:
+            world.cluster.faults.add(fault)
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}
         await world.user.create(NAMESPACES, manifest)
         for each in played.furniture:

@@ -24,6 +24,7 @@ from grove.plan.availability import ReplicaCliques, said_ready
 from grove.plan.conditions import timestamp
 from grove.plan.layout import Layout, PlannedClique
 from grove.plan.update.budget import budget_of
+from grove.plan.update.ending import any_uncounted
 from grove.plan.update.groups import PodsOf, has_turn, may_restart
 from grove.plan.update.pods import has_outdated, ready_pods
 from grove.plan.update.revisions import TemplateRevision, follows, present_revision, recorded_revision
@@ -64,10 +65,12 @@ class SetUpdate:
     surge: int = 0
     #: Why no further replica gets its turn although some are behind.
     waits_for: Sequence[int] = ()
+    #: Whether all follow, which the statuses of cliques do not say yet.
+    settling: bool = False
 
     @property
     def finished(self) -> bool:
-        return not self.behind and not self.turns
+        return not self.behind and not self.turns and not self.settling
 
     def revision(self, replica: int) -> TemplateRevision | None:
         """What a replica is built from; None for one that stays with a template which nobody recorded."""
@@ -87,13 +90,6 @@ class SetUpdate:
                 recorded_revision(state.cliqueset, found, hash_) if state and found is not None else None
             )
         return self._known[hash_]
-
-    def _recorded(self, hash_: str) -> TemplateRevision | None:
-        if self.state is None:
-            return None
-        cliqueset = self.state.cliqueset
-        found = self.state.recorded.get(names.template_revision(cliqueset.name, hash_))
-        return recorded_revision(cliqueset, found, hash_) if found is not None else None
 
     @cached_property
     def _known(self) -> dict[str, TemplateRevision | None]:
@@ -170,7 +166,7 @@ def plan_update(state: UpdateState) -> SetUpdate:
         if replica < cliqueset.spec.replicas and (replica in behind or _is_at_work(state, replica))
     )
     if not behind and not unfinished:
-        return SetUpdate(present, state)
+        return _settling(state, present, turns)
     surge = _surge(state)
     waiting = {replica for replica in behind if not _is_placed(state, replica)}
     candidates = [
@@ -193,6 +189,28 @@ def plan_update(state: UpdateState) -> SetUpdate:
         surge,
         blockers,
     )
+
+
+def _settling(state: UpdateState, present: TemplateRevision, turns: Sequence[int]) -> SetUpdate:
+    """Everything follows: the update is over, unless the set could not yet count all of its replicas."""
+    cliqueset = state.cliqueset
+    progress = cliqueset.status.update_progress
+    is_open = progress is not None and progress.update_ended_at is None
+    if not is_open and not _begins(state, present):
+        return SetUpdate(present, state)
+    replicas = cliqueset.spec.replicas
+    if not any_uncounted(state.layout, replicas, state.cliques, state.pods_of):
+        return SetUpdate(present, state)
+    left = tuple(dict.fromkeys(turn for turn in turns if turn < replicas))
+    return SetUpdate(present, state, turns=left, settling=True)
+
+
+def _begins(state: UpdateState, present: TemplateRevision) -> bool:
+    """Whether the set tells of another template than the present one, which was recorded."""
+    told = state.cliqueset.status.current_generation_hash
+    if told in (None, present.hash):
+        return False
+    return names.template_revision(state.cliqueset.name, told or "") in state.recorded
 
 
 def _surge(state: UpdateState) -> int:
@@ -326,10 +344,7 @@ def update_progress(update: SetUpdate, *, now: datetime) -> Manifest | None:
     status = state.cliqueset.status
     before, stamp = status.update_progress, timestamp(now)
     changed = status.current_generation_hash not in (None, update.present.hash)
-    known = (
-        names.template_revision(state.cliqueset.name, status.current_generation_hash or "") in state.recorded
-    )
-    begins = changed and (known or not update.finished)
+    begins = changed and (_begins(state, update.present) or not update.finished)
     ended = before is None or before.update_ended_at is not None
     reopens = not state.cliqueset.on_delete and not update.finished and ended
     started = stamp if begins or reopens or before is None else before.update_started_at or stamp

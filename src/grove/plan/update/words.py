@@ -23,6 +23,8 @@ def update_condition(update: SetUpdate) -> Condition | None:
             conditions.UPDATE_PAUSED, f"{progress}; paused by the annotation {labels.UPDATE_PAUSED}"
         )
     at_work = update.turns or update.waits_for
+    if not at_work and update.settling:
+        return _condition(conditions.ROLLING_RECREATE, f"{progress}; their cliques are yet to say so")
     if not at_work:
         return _condition(conditions.ROLLING_RECREATE, f"{progress}; the next follow at once")
     replica = at_work[0]
