@@ -19,7 +19,7 @@ KUBERNETES ?= 1.36
 # How often `make e2e` plays its stories of gangs: short, or full for every count and moment.
 STORIES ?= short
 
-.PHONY: help setup setup-dev demo test chaos check format generate compat bench real e2e contract lock clean
+.PHONY: help setup setup-dev demo test chaos check format generate compat bench real helm e2e contract lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ bench: setup ## Measure apply -> running at 10 to 5000 pods; CONTROL_PLANE=real 
 
 real: setup ## Install real control planes (etcd, Kubernetes) for the tests that use them; MINORS=1.36 for one; SCHEDULERS=all (or names with commas) for other schedulers too
 	@$(BIN)/python -m grove.real install --minors "$(MINORS)" --schedulers "$(SCHEDULERS)"
+
+helm: setup ## Install Helm for the tests of the chart
+	@$(BIN)/python -m grove.real helm
 
 e2e: setup-dev ## Gangs, faults and permissions on real control planes (after `make real`); MINORS=1.36 for one, SCHEDULERS=all for others, STORIES=full for every variant of the stories, RECORD=1 to record
 	@GROVE_E2E_MINORS="$(MINORS)" GROVE_E2E_SCHEDULERS="$(SCHEDULERS)" GROVE_E2E_STORIES="$(STORIES)" $(BIN)/python -m pytest -n 0 -rs -m real $(if $(RECORD),--record) tests/e2e

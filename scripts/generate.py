@@ -1,4 +1,4 @@
-"""Write what is generated: the CustomResourceDefinitions and the reference pages. `--check` only compares.
+"""Write what is generated: CRDs, reference pages, manifests, parts of the chart. `--check` only compares.
 
 To generate something more, write a module with a function that returns {path: text} and list it in
 GENERATORS.
@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from scripts import agreement, commands, edits, matrix  # noqa: E402
+from scripts import agreement, chart, commands, edits, matrix  # noqa: E402
 
 from grove.api import crd_files, reference  # noqa: E402 - the checkout need not be installed
 from grove.embedded import deviations  # noqa: E402
@@ -28,6 +28,10 @@ GENERATORS: Sequence[Generator] = (
     ("docs/reference", matrix.files, "*.md"),
     ("docs/reference", edits.files, "*.md"),
     ("docs/reference", commands.files, "*.md"),
+    ("docs/reference", chart.reference_files, "*.md"),
+    ("deploy", chart.kustomize_files, "*.yaml"),
+    ("deploy/helm/grove", chart.chart_files, "**/*.yaml"),
+    ("src/grove/cli/manifests/monitoring", chart.packaged_files, "*"),
 )
 
 

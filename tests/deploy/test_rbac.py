@@ -2,7 +2,8 @@
 
 import asyncio
 import copy
-from collections.abc import Iterable, Iterator
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,6 +15,8 @@ from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load
 from grove.assembly import Operator
 from grove.cli.connect import Reached
+from grove.cli.manifests.access import LEASE_ROLE, desired_access
+from grove.cli.manifests.values import values_from
 from grove.cli.operating import observed, operator_for, written
 from grove.cli.permissions import Need, needed
 from grove.embedded.access.authentication import service_account_user
@@ -40,11 +43,14 @@ OPTIONAL: Final = (
     ("list", "", "configmaps", ""),
     ("watch", "", "configmaps", ""),
 )
-#: Asked for only with network.autoMNNVLEnabled, and by no process of a single backend.
-NVLINK: Final = tuple(
-    (verb, "resource.nvidia.com", "computedomains", "")
-    for verb in ("get", "list", "watch", "create", "patch", "delete")
-)
+#: Schedulers by the name of their profile, and what the test cluster calls them.
+SCHEDULERS: Final = {
+    "default-scheduler": "default",
+    "kai-scheduler": "kai",
+    "koord-scheduler": "koordinator",
+    "volcano": "volcano",
+    "yunikorn": "yunikorn",
+}
 
 
 class Grant(NamedTuple):
@@ -82,11 +88,12 @@ def options(minor: str) -> WorldOptions:
     )
 
 
-def granted() -> list[Grant]:
-    """Everything that the two roles allow, expanded."""
+def granted(manifests: Iterable[Manifest]) -> list[Grant]:
+    """Everything that roles allow, expanded."""
     return [
         Grant(verb, group, each, role["metadata"].get("namespace", ""))
-        for role in (document("ClusterRole"), document("Role"))
+        for role in manifests
+        if role["kind"] in ("ClusterRole", "Role")
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for each in rule["resources"]
@@ -101,12 +108,12 @@ def asked(needs: Iterable[Need]) -> Iterator[Grant]:
         yield Grant(need.verb, need.resource.gvk.group, whole, need.namespace)
 
 
-async def install(world: World) -> None:
-    """What `kubectl apply -k deploy` does about permissions."""
+async def install(world: World, manifests: Sequence[Manifest] = ()) -> None:
+    """What an installation does about permissions; by default what `kubectl apply -k deploy` does."""
     await world.user.create(
         NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     )
-    for each in documents():
+    for each in manifests or documents():
         group, _, version = each["apiVersion"].rpartition("/")
         kind = resource(group, version, each["kind"], namespaced=each["kind"] not in CLUSTER_SCOPED)
         await world.user.create(kind, each)
@@ -127,25 +134,52 @@ def refusals(world: World) -> list[str]:
     ]
 
 
-def test_the_roles_grant_exactly_what_the_operator_asks_for() -> None:
-    want: set[Grant] = {Grant(*each) for each in (*OPTIONAL, *NVLINK)}
+@pytest.mark.parametrize(
+    ("profiles", "nvlink"),
+    [(tuple(SCHEDULERS), False), *(((each,), False) for each in SCHEDULERS), (("default-scheduler",), True)],
+    ids=["every scheduler", *SCHEDULERS, "NVLink domains"],
+)
+def test_the_roles_grant_exactly_what_an_operator_so_configured_asks_for(
+    profiles: tuple[str, ...], nvlink: bool
+) -> None:
+    config = {
+        "scheduler": {"profiles": [{"name": each} for each in profiles]},
+        "network": {"autoMNNVLEnabled": nvlink},
+    }
+    values = values_from({"config": config})
+    manifests = desired_access(values, NAMESPACE)
+    election = msgspec.structs.replace(values.configuration.leader_election, resource_namespace=NAMESPACE)
+    chosen = msgspec.structs.replace(values.configuration, leader_election=election)
+    want: set[Grant] = set()
 
     async def look(world: World) -> None:
-        await install(world)
+        await install(world, manifests)
         operator = await start(world)
-        looks = observed(operator.scheduling)
         needs = needed(
-            configuration(),
+            chosen,
             written(operator.scheduling),
             namespace=NAMESPACE,
-            observed=looks,
+            observed=observed(operator.scheduling),
             reads_events=bool(operator.scheduling.event_sources()),
+            serves=lambda each: nvlink or each != kinds.COMPUTE_DOMAINS,
         )
         want.update(asked(needs))
+        assert refusals(world) == []
 
     for minor in MINORS:
-        run_world(look, options(minor), operator=False)
-    assert sorted(granted()) == sorted(want)
+        run_world(look, dataclasses.replace(options(minor), configuration=chosen), operator=False)
+    optional = {Grant(*each) for each in OPTIONAL}
+    assert sorted(set(granted(manifests)) - optional) == sorted(want)
+
+
+def test_the_manifests_for_kustomize_grant_what_an_installation_by_default_does() -> None:
+    assert sorted(granted(documents())) == sorted(granted(desired_access(values_from(), NAMESPACE)))
+
+
+def test_no_secret_can_be_read_outside_of_the_operators_namespace() -> None:
+    everything = values_from({"config": {"authorizer": {"enabled": True}}})
+    secrets = [each for each in granted(desired_access(everything, NAMESPACE)) if each.resource == "secrets"]
+    assert [each for each in secrets if each.namespace != NAMESPACE] == []
 
 
 @pytest.mark.parametrize("minor", MINORS)
@@ -207,9 +241,7 @@ def test_without_one_rule_the_operator_names_what_is_missing() -> None:
             said = await lacking(world)
             (group,) = rule["apiGroups"]
             if all(
-                (verb, group, each, "") in (*OPTIONAL, *NVLINK)
-                for verb in rule["verbs"]
-                for each in rule["resources"]
+                (verb, group, each, "") in OPTIONAL for verb in rule["verbs"] for each in rule["resources"]
             ):
                 assert said == []
                 continue
@@ -228,7 +260,7 @@ def test_without_the_lease_role_the_operator_names_lease_and_namespace() -> None
     async def story(world: World) -> None:
         await install(world)
         bindings = resource("rbac.authorization.k8s.io", "v1", "RoleBinding")
-        await world.user.delete(bindings, Key(NAMESPACE, document("RoleBinding")["metadata"]["name"]))
+        await world.user.delete(bindings, Key(NAMESPACE, LEASE_ROLE))
         assert await lacking(world) == [
             "permissions: not allowed: leases.coordination.k8s.io in namespace grove-system (get, create, update)"
         ]

@@ -1,7 +1,7 @@
 """A real control plane with everything that a cluster has besides: CRDs, permissions, nodes that play, operators.
 
 One per scheduler, started once; each story gets a namespace of its own and leaves nothing behind. The
-operator comes over HTTPS as the service account that `deploy/rbac.yaml` describes, with what that file allows.
+operator comes over HTTPS as the service account of `grove install`, with what that allows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-import yaml
 from tests.e2e.audit import Audit
 from tests.e2e.containers import Processes
 from tests.e2e.judges import JUDGES, Judge
@@ -26,6 +25,9 @@ from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load
 from grove.api.crd import definitions
 from grove.assembly import Identity, Operator, assemble
+from grove.cli.manifests.access import desired_access
+from grove.cli.manifests.installation import desired_namespace
+from grove.cli.manifests.values import values_from
 from grove.embedded.actors.kubelet import Kubelet
 from grove.embedded.actors.nodes import NodeKeeper, NodeOptions
 from grove.embedded.clock import SystemClock
@@ -62,6 +64,9 @@ HURRIED: Final = (
     "--horizontal-pod-autoscaler-initial-readiness-delay=1s",
     "--horizontal-pod-autoscaler-cpu-initialization-period=1s",
 )
+
+#: What single stories switch on needs permissions too.
+ALL_SETTINGS: Final = values_from({"config": {"network": {"autoMNNVLEnabled": True}}})
 
 CONFIGURATION: Final = JUDGES["1.36"].configuration
 LEADING: Final = (
@@ -151,9 +156,8 @@ class RealWorld:
         """Our CRDs, which a real API server must have established; then the shipped permissions."""
         for crd in definitions():
             await wait_for(self.admin, CRDS, Key("", crd["metadata"]["name"]), _established)
-        for name in ("namespace.yaml", "rbac.yaml"):
-            for manifest in yaml.safe_load_all((DEPLOY / name).read_text(encoding="utf-8")):
-                await self.create(manifest)
+        for manifest in (desired_namespace(SYSTEM), *desired_access(ALL_SETTINGS, SYSTEM)):
+            await self.create(manifest)
 
     async def create(self, manifest: Manifest) -> None:
         """Any object, as the administrator."""

@@ -17,6 +17,7 @@ from grove.cli import (
     crds,
     demo,
     doctor,
+    install,
     render,
     rollout,
     run,
@@ -38,6 +39,7 @@ app = typer.Typer(
 )
 app.command()(render.render)
 app.command()(crds.crds)
+app.command()(install.install)
 app.command()(tree.tree)
 app.command()(run.run)
 app.command()(up.up)

@@ -19,7 +19,7 @@ from grove.real.failure import BuildFailed, NotInstalled, RealFailure
 from grove.real.progress import Progress, say
 from grove.real.third_party import ThirdParty
 from grove.real.toolchain import build_environment, find_go
-from grove.real.versions import MINORS, Tool, tools
+from grove.real.versions import MINORS, Tool, helm_tool, tools
 
 #: Room that the build of one minor takes at its height: build cache, new modules and the programs.
 NEEDED_BYTES = 6 << 30
@@ -43,6 +43,13 @@ class Installer:
             # What an earlier installation left that was interrupted after its last build.
             await self.cache.discard(self._own_build_cache)
         self.say(f"{', '.join(wanted)}: ready in {self.cache.root}.")
+
+    async def install_helm(self) -> Path:
+        """Leaves Helm ready to run and says where it is."""
+        tool = helm_tool()
+        async with self.cache.lock(waiting=self.say):
+            await self._install(f"Helm {tool.version}", (tool,))
+        return self.cache.path(tool)
 
     def verify(self, minors: Sequence[str] = MINORS, schedulers: Sequence[ThirdParty] = ()) -> None:
         """Reads every byte of what the cache holds; raises with a list of what is not as it was built."""

@@ -17,7 +17,10 @@ ETCD_MINIMUM = (3, 5, 13)
 #: What the newest tool module asks for in its `go` line.
 GO_MINIMUM = (1, 26)
 
+HELM_VERSION = "4.3.1"
+
 ETCD = "etcd"
+HELM = "helm"
 APISERVER = "kube-apiserver"
 CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
@@ -132,6 +135,12 @@ def release(minor: str) -> Release:
 
 def etcd_tool() -> Tool:
     return Tool(ETCD, ETCD_VERSION, "etcd", "go.etcd.io/etcd/server/v3")
+
+
+def helm_tool() -> Tool:
+    """The program that installs charts; no part of a control plane."""
+    source = "helm.sh/helm/v4"
+    return Tool(HELM, HELM_VERSION, "helm", f"{source}/cmd/helm", source)
 
 
 def tools(minor: str) -> tuple[Tool, ...]:

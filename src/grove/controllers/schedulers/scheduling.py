@@ -49,6 +49,11 @@ _PROBE_NAMESPACE = "default"
 Listener = Callable[[Resource, UntypedObject | None, UntypedObject | None], None]
 
 
+def has_own_definition(each: Resource) -> bool:
+    """Whether a kind is the scheduler's own, so that its definition tells which fields it has."""
+    return "." in each.gvk.group and not each.gvk.group.endswith(".k8s.io")
+
+
 class Scheduling:
     """The enabled backends against one cluster."""
 
@@ -289,7 +294,7 @@ class Scheduling:
         for probe in traits_of(backend, context).probes:
             facts |= probe.facts(await self._dry_run(probe))
         for each in backend.resources(context):
-            if each.gvk.group and "." in each.gvk.group and not each.gvk.group.endswith(".k8s.io"):
+            if has_own_definition(each):
                 facts |= await self._declared_fields(each)
         return facts
 

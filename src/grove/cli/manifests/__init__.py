@@ -1,0 +1,1 @@
+"""What an installation of Grove consists of: for `grove install`, kustomize and the chart."""
