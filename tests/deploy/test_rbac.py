@@ -220,8 +220,9 @@ def test_an_operator_with_these_roles_does_its_whole_work_unrefused(minor: str, 
 
 async def lacking(world: World) -> list[str]:
     """What an operator that starts now says in /readyz about its permissions."""
-    client = Client(MemoryTransport(world.cluster.app, ACCOUNT), limiter=Limiter.off())
-    reached = Reached(client, Connection(server="https://memory", namespace=NAMESPACE))
+    limiter = Limiter.off()
+    client = Client(MemoryTransport(world.cluster.app, ACCOUNT), limiter=limiter)
+    reached = Reached(client, Connection(server="https://memory", namespace=NAMESPACE), limiter)
     operator = await operator_for(reached, configuration(), health=False)
     return [line for line in operator.manager.readiness.missing() if line.startswith("permissions:")]
 
