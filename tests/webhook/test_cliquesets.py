@@ -8,6 +8,7 @@ import pytest
 from tests.scenarios.stories import rack_binding, until_running
 from tests.webhook.asking import Told, Webhooks
 
+from grove.admission import default
 from grove.api import kinds, labels
 from grove.api.config import Limits, load
 from grove.embedded.faults import Fault
@@ -237,6 +238,11 @@ LESS: dict[str, Edit] = {
     "a finalizer is removed": lambda each: each["metadata"].update(finalizers=[]),
     "it is scaled down": lambda each: each["spec"].update(replicas=1),
     "a role is scaled to zero": lambda each: role(each)["spec"].update(replicas=0),
+    "it is scaled down, and defaults are filled in meanwhile": lambda each: (
+        each["spec"].update(replicas=1),
+        each["spec"]["template"].update(default(each)["spec"]["template"]),
+        role(each)["spec"].pop("minAvailable"),
+    ),
     "it is labelled": lambda each: each["metadata"]["labels"].update(team="a"),
     "it is being deleted": lambda each: each["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"),
 }

@@ -17,6 +17,7 @@ from grove.admission.defaults import default
 from grove.admission.disruption import budget_errors, budget_notices, unsupported_budgets
 from grove.admission.levels import levels_condition, unmet_requirements
 from grove.admission.limits import validate_limits
+from grove.admission.pod_shape import misshapen
 from grove.admission.support import annotation_errors, notices, unsupported, unsupported_domains
 from grove.admission.topology import topology_notices, validate_nesting
 from grove.admission.validation import validate
@@ -61,6 +62,8 @@ class Understood:
 
     cliqueset: PodCliqueSet
     errors: Sequence[FieldError] = ()
+    #: Whether its pod specs have the shape of pod specs; nobody can say more about others.
+    readable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +87,17 @@ def understand(cliqueset: PodCliqueSet, *, new: bool = False) -> Understood:
     `new` adds the rules that sets from earlier releases need not keep.
     """
     filled = decode(default(msgspec.to_builtins(cliqueset)), PodCliqueSet)
+    readable = not any(misshapen("", role.spec.pod_spec) for role in filled.template.cliques)
     return Understood(
-        filled, (*validate(filled, new=new), *annotation_errors(filled), *budget_errors(filled))
+        filled, (*validate(filled, new=new), *annotation_errors(filled), *budget_errors(filled)), readable
     )
 
 
 def judge(understood: Understood, here: Here) -> Judgement:
     """Whether the set can be carried out here."""
     cliqueset = understood.cliqueset
+    if not understood.readable:
+        return Judgement(cliqueset, refused=tuple(understood.errors), reason=conditions.INVALID)
     binding = here.binding if here.topology_aware else None
     levels = levels_condition(cliqueset, here.binding, enabled=here.topology_aware)
     remarks = (

@@ -40,7 +40,8 @@ def _reserved(path: str, clique: PodCliqueTemplate) -> Iterator[FieldError]:
         "volumes": (POD_INFO_VOLUME, TOKEN_VOLUME),
     }
     for kind, ours in taken.items():
-        for position, item in enumerate(clique.spec.pod_spec.get(kind) or ()):
+        listed = clique.spec.pod_spec.get(kind)
+        for position, item in enumerate(listed if isinstance(listed, list) else ()):
             if isinstance(item, dict) and item.get("name") in ours:
                 yield FieldError(
                     f"{path}.{kind}[{position}].name",

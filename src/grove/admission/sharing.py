@@ -141,8 +141,10 @@ def _templates(templates: Sequence[ResourceClaimTemplate]) -> Iterator[FieldErro
     field = f"{TEMPLATE}.resourceClaimTemplates"
     for index, each in enumerate(templates):
         yield from _template_name(f"{field}[{index}].name", each.name)
-        devices = (each.template_spec.get("spec") or {}).get("devices") or {}
-        if not devices.get("requests"):
+        spec = each.template_spec.get("spec")
+        devices = spec.get("devices") if isinstance(spec, dict) else None
+        requests = devices.get("requests") if isinstance(devices, dict) else None
+        if not requests or not isinstance(requests, list):
             yield FieldError(
                 f"{field}[{index}].templateSpec.spec.devices.requests",
                 "at least one device request is required",

@@ -4,11 +4,13 @@ Repeats the rules of the definition (`api.rules`) with the values and the way ou
 Go operator's definitions are installed as well. What an edit does that is allowed stands in `plan.edits`.
 """
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
+from grove.admission.defaults import default
 from grove.admission.naming import CLIQUES, GROUPS, TEMPLATE
 from grove.api import labels
 from grove.api.cliqueset import (
@@ -18,6 +20,7 @@ from grove.api.cliqueset import (
     PodCliqueTemplate,
     ScalingGroupConfig,
 )
+from grove.api.decode import decode
 from grove.errors import FieldError
 
 #: Clients match these words.
@@ -31,14 +34,16 @@ _SHOWN: Final = 60
 
 
 def only_less(old: PodCliqueSet, new: PodCliqueSet) -> bool:
-    """Whether an update leaves the spec as it is, or does nothing but lower replicas."""
+    """Whether an update leaves the spec as it is, or does nothing but lower replicas.
+
+    What the defaulting webhook adds to a set that was stored without it changes nothing.
+    """
     if old.spec == new.spec:
         return True
-    lowered = _replicas(new.spec)
-    counts = zip(_replicas(old.spec), lowered, strict=False)
-    if len(lowered) != len(_replicas(old.spec)) or any(now > before for before, now in counts):
+    before, after = _replicas(old.spec), _replicas(new.spec)
+    if len(before) != len(after) or any(map(operator.gt, after, before)):
         return False
-    return _without_replicas(old.spec) == _without_replicas(new.spec)
+    return _without_replicas(old) == _without_replicas(new)
 
 
 def _replicas(spec: PodCliqueSetSpec) -> list[int]:
@@ -50,11 +55,16 @@ def _replicas(spec: PodCliqueSetSpec) -> list[int]:
     ]
 
 
-def _without_replicas(spec: PodCliqueSetSpec) -> PodCliqueSetSpec:
-    replace, template = msgspec.structs.replace, spec.template
-    roles = tuple(replace(role, spec=replace(role.spec, replicas=0)) for role in template.cliques)
-    groups = tuple(replace(group, replicas=0) for group in template.pod_clique_scaling_groups)
-    bare = replace(template, cliques=roles, pod_clique_scaling_groups=groups)
+def _without_replicas(cliqueset: PodCliqueSet) -> PodCliqueSetSpec:
+    """The spec with defaults, but for replicas and what follows from them."""
+    replace = msgspec.structs.replace
+    spec = decode(default(msgspec.to_builtins(cliqueset)), PodCliqueSet).spec
+    roles = tuple(
+        replace(role, spec=replace(role.spec, replicas=0, min_available=wrote.spec.min_available))
+        for role, wrote in zip(spec.template.cliques, cliqueset.template.cliques, strict=True)
+    )
+    groups = tuple(replace(group, replicas=0) for group in spec.template.pod_clique_scaling_groups)
+    bare = replace(spec.template, cliques=roles, pod_clique_scaling_groups=groups)
     return replace(spec, replicas=0, template=bare)
 
 

@@ -8,6 +8,7 @@ makes wrong itself, so that a set that has become invalid can be scaled down, re
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -35,14 +36,14 @@ THINK_AGAIN_SECONDS: Final = (0.1, 0.4)
 _SCALE: Final = "scale"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Proposal:
     """A set as it would be stored, and as it is."""
 
     new: PodCliqueSet
     old: PodCliqueSet | None = None
 
-    @property
+    @cached_property
     def only_less(self) -> bool:
         return self.old is not None and only_less(self.old, self.new)
 
@@ -56,19 +57,19 @@ def default_cliqueset(request: Request) -> Answer:
     except InvalidInput:
         return ALLOWED
     filled = default(request.object)
-    if request.operation == UPDATE:
-        _keep_minima(request.object, filled, request.old_object or {})
-    spec = request.object.get("spec")
-    return Answer(patch=tuple(patch_between(spec if spec is not None else {}, filled["spec"], "/spec")))
+    if request.operation == UPDATE and (old := _read(request.old_object)) is not None:
+        _keep_minima(request.object, filled, old)
+    before, after = ({"spec": each.get("spec")} for each in (request.object, filled))
+    return Answer(patch=tuple(patch_between(before, after)))
 
 
-def _keep_minima(written: Manifest, filled: Manifest, old: Manifest) -> None:
+def _keep_minima(written: Manifest, filled: Manifest, old: PodCliqueSet) -> None:
     """A minimum that an update leaves out stays what it was: it was decided when the set was created."""
-    before = {role.get("name"): role.get("spec") or {} for role in _roles(old)}
+    before = {role.name: role.spec.min_available for role in old.template.cliques}
     for role, wrote in zip(_roles(filled), _roles(written), strict=True):
         if (wrote.get("spec") or {}).get("minAvailable") is not None or role.get("name") not in before:
             continue
-        minimum = before[role["name"]].get("minAvailable")
+        minimum = before[role["name"]]
         if minimum is None:
             role["spec"].pop("minAvailable", None)
         else:
@@ -128,8 +129,10 @@ class CliqueSetReviews:
     def _with_edits(self, proposal: _Proposal, judgement: Judgement) -> Judgement:
         """The judgement with what cannot be changed of the set that is stored."""
         old, new = proposal.old, proposal.new
-        if old is None:
-            return judgement
+        if old is None or judgement.backend is None:
+            # Of a set that is refused anyway only what stands in it is compared.
+            edits = forbidden_edits(old, new) if old is not None else []
+            return replace(judgement, refused=(*judgement.refused, *edits))
         cliques = self._known.cliques_of(old)
         edits = [
             *forbidden_edits(old, new),
@@ -171,16 +174,19 @@ class CliqueSetReviews:
 
 
 def _proposed(request: Request) -> _Proposal:
-    """Raises InvalidInput where the new object cannot be read; an old one that cannot is as good as none."""
+    """Raises InvalidInput where the new object cannot be read."""
     assert request.object is not None
-    metadata = {"namespace": request.namespace, **(request.object.get("metadata") or {})}
+    metadata = {**(request.object.get("metadata") or {}), "namespace": request.namespace or "default"}
     new = decode({**request.object, "metadata": metadata}, PodCliqueSet)
-    if request.operation == CREATE or request.old_object is None:
-        return _Proposal(new)
+    return _Proposal(new, _read(request.old_object) if request.operation == UPDATE else None)
+
+
+def _read(stored: Manifest | None) -> PodCliqueSet | None:
+    """A set that is stored; one that cannot be read is as good as none."""
     try:
-        return _Proposal(new, decode(request.old_object, PodCliqueSet))
+        return decode(stored, PodCliqueSet) if stored is not None else None
     except InvalidInput:
-        return _Proposal(new)
+        return None
 
 
 def _is_same(proposal: _Proposal) -> bool:
