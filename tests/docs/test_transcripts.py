@@ -27,6 +27,8 @@ NOT_RUN: Final = {
     "grove backend run*": "its configuration is in a container; tests/cli/test_backend_run.py",
     "kubectl -n grove-system scale deployment*": "nothing of the Go operator runs here",
     "kubectl -n grove-system wait pod*": "nothing of the Go operator runs here",
+    "kubectl -n grove-system * secret*": "no operator serves webhooks here",
+    "kubectl * *webhookconfiguration*": "no operator serves webhooks here",
     "docker *": "it needs a container engine and a registry",
     "kubectl -n grove-system rollout status*": "no container runs on the embedded cluster",
 }
