@@ -206,6 +206,41 @@ def test_a_missing_permission_is_named_and_nothing_else_is_needed_once_it_is_gra
     play(story)
 
 
+def test_a_certificate_that_cannot_be_renewed_is_served_as_long_as_it_is_valid() -> None:
+    async def story(world: World) -> None:
+        await install(world, allowed=[each for each in certificate_needs() if each.verb != "update"])
+        await put_in_place(world, aged(virtual_clock().now()))
+        replica = Replica(world)
+        await ready(world, replica)
+        assert await replica.refusals() == []
+        (problem,) = replica.told
+        assert problem.startswith("Secret grove-system/grove-webhook-server-cert cannot be written: ")
+        await replica.kill()
+
+    play(story)
+
+
+def test_an_api_server_that_does_not_answer_leaves_a_replica_ready_for_most_of_a_day() -> None:
+    async def story(world: World) -> None:
+        await install(world)
+        replica = Replica(world)
+        await ready(world, replica)
+        away = world.cluster.faults.add(Fault("error", user=ACCOUNT.name))
+        await asyncio.sleep(20 * 60)
+        assert away.happened
+        assert len(replica.told) == 1
+        assert replica.source.lacking() is None
+        # 90 % of the half hour that takes the place of a day here.
+        await asyncio.sleep(8 * 60)
+        assert "could not be read for" in (replica.source.lacking() or "")
+        world.cluster.faults.clear()
+        await asyncio.sleep(30)
+        assert replica.source.lacking() is None
+        await replica.kill()
+
+    play(story)
+
+
 def test_a_patch_that_is_refused_is_named() -> None:
     async def story(world: World) -> None:
         await install(world, allowed=[each for each in certificate_needs() if each.verb != "patch"])

@@ -34,7 +34,7 @@ from grove.webhook.certificates.bundles import (
 from grove.webhook.certificates.inspection import authorities_in, fingerprint, pem
 from grove.webhook.certificates.material import SECRETS, Material, desired_secret, material_of
 from grove.webhook.certificates.periods import Periods
-from grove.webhook.certificates.plan import Plan, Situation, plan_material
+from grove.webhook.certificates.plan import Plan, Situation, plan_material, plan_without_writing
 from grove.webhook.certificates.ports import CertificateClient
 from grove.webhook.certificates.telling import Publisher, Tell
 from grove.webhook.certificates.trust import Trust
@@ -84,6 +84,8 @@ class OwnAuthority:
         self._backoff = Backoff(rng, first=RETRY_SECONDS[0], cap=RETRY_SECONDS[1])
         self._changed = asyncio.Event()
         self._served: Material | None = None
+        #: Why API servers cannot verify what is served, as far as we last saw.
+        self._unverified: str | None = "the caBundles of the webhooks have not been looked at yet"
         self._read_at = clock.monotonic()
         self._informers = [] if watcher is None else self._watched(watcher)
 
@@ -104,7 +106,7 @@ class OwnAuthority:
         if silent >= self._periods.retired.total_seconds() * 0.9:
             # The others may have dropped the authority by which we are verified.
             return f"Secret {self._secret} could not be read for {silent / 3600:.0f} hours"
-        return self._publisher.expired() or problem
+        return self._publisher.expired() or self._unverified
 
     async def run(self) -> None:
         """Keep everything right until cancelled."""
@@ -146,15 +148,16 @@ class OwnAuthority:
         """Bring Secret, caBundles and what is served into order once; answers what is still wrong."""
         configurations, unread = await self._configurations()
         found = await self._found()
-        plan = plan_material(self._situation(found, configurations, known=unread is None))
-        if plan.why:
-            await self._store(plan, found)
         self._read_at = self._clock.monotonic()
+        seen = self._situation(found, configurations, known=unread is None)
+        plan, unwritten = await self._stored(seen, found)
         try:
             refused = await self._inject(configurations, plan.material.ca)
+            if unread is None or self._unverified is not None:
+                self._unverified = unread or refused
         finally:
             self._publish(plan)
-        return unread or refused
+        return unwritten or unread or refused
 
     def _watched(self, client: Reader) -> list[Informer[Object]]:
         """The watches on what others may change; only metadata is kept of it."""
@@ -200,6 +203,21 @@ class OwnAuthority:
         except NotFound:
             return None
         return found
+
+    async def _stored(self, seen: Situation, found: Manifest | None) -> tuple[Plan, str | None]:
+        """What is to be served, written if it is new; or what was there, and why nothing can be written."""
+        plan = plan_material(seen)
+        if not plan.why:
+            return plan, None
+        try:
+            await self._store(plan, found)
+        except ApiError as error:
+            # What is there may be good for months: no reason to serve nothing, or to let it go.
+            meanwhile = plan_without_writing(seen)
+            if meanwhile is None or (seen.served and seen.served.chain != meanwhile.material.chain):
+                raise
+            return meanwhile, f"Secret {self._secret} cannot be written: {error}"
+        return plan, None
 
     async def _store(self, plan: Plan, found: Manifest | None) -> None:
         manifest = desired_secret(self._secret, plan.material, found)

@@ -103,6 +103,14 @@ def plan_material(seen: Situation) -> Plan:
     return Plan(material, current.pair, current.issuer, tuple(why))
 
 
+def plan_without_writing(seen: Situation) -> Plan | None:
+    """What can be served where the Secret cannot be written; None if it holds nothing that can be."""
+    if seen.held is None:
+        return None
+    found = _signed(seen, seen.held)
+    return None if isinstance(found, str) else Plan(seen.held, found.pair, found.issuer)
+
+
 def _signer(seen: Situation) -> _Signer | str:
     """The authority in the Secret that can sign for long enough; else why there is none."""
     if seen.held is None:
