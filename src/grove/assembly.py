@@ -150,21 +150,15 @@ async def assemble(
     if elector is not None:
         process = replace(process, client=client.fenced(elector.fence))
     deps = _dependencies(process)
-    await _require_crds(process.client)
-    await deps.scheduling.discover()
-    _watch_optional_kinds(process, deps)
+    await _discover(process, deps)
     standalone = StandalonePods(process.client, deps.cache)
     controllers, reconcilers = _controllers(process, deps, standalone)
-    _forget_the_gone(deps, standalone)
-    wakeups.connect(deps.cache, deps.scheduling, deps.devices, dict(controllers), deps.applier.own_writes)
+    _connect(deps, controllers, standalone)
     manager = _manager(process, deps, controllers, elector, host if health else None)
     manager.add_service("own events", own_events.run)
     server = None
     if webhooks:
-        unfenced = replace(process, client=client)
-        server = await _webhooks(unfenced, deps, certificates or _own_certificates(unfenced, own_events))
-        manager.add_service("webhooks", server.run)
-        manager.readiness.add("webhooks", server.lacking)
+        server = await _webhooks(replace(process, client=client), deps, manager, own_events, certificates)
     told = (process.metrics, deps.recorder, own_events)
     return Operator(manager, deps.cache, controllers, reconcilers, deps.scheduling, *told, server)
 
@@ -252,7 +246,13 @@ def _manager(
     return manager
 
 
-async def _webhooks(process: _Process, deps: Dependencies, certificates: CertificateSource) -> WebhookServer:
+async def _webhooks(
+    process: _Process,
+    deps: Dependencies,
+    manager: Manager,
+    recorder: Recorder,
+    certificates: CertificateSource | None,
+) -> WebhookServer:
     """The webhooks of this process; its client is not fenced, because a standby answers as well."""
     configuration, client = process.configuration, process.client
     server = configuration.server.webhooks
@@ -260,14 +260,17 @@ async def _webhooks(process: _Process, deps: Dependencies, certificates: Certifi
     if configuration.authorizer.enabled and not user:
         user = await own_user(client)
     known = Surroundings(deps.cache, deps.scheduling, configuration)
-    return WebhookServer(
+    served = WebhookServer(
         reviews_by_path(known, client, user),
-        certificates,
+        certificates or _own_certificates(process, recorder),
         process.metrics,
         synced=deps.cache.wait_synced,
         host=server.bind_address,
         port=server.port,
     )
+    manager.add_service("webhooks", served.run)
+    manager.readiness.add("webhooks", served.lacking)
+    return served
 
 
 def _own_certificates(process: _Process, recorder: Recorder) -> CertificateSource:
@@ -288,6 +291,13 @@ def _own_certificates(process: _Process, recorder: Recorder) -> CertificateSourc
         metrics=process.metrics,
         tell=tell,
     )
+
+
+async def _discover(process: _Process, deps: Dependencies) -> None:
+    """Ask what the cluster serves, and read what not every cluster does."""
+    await _require_crds(process.client)
+    await deps.scheduling.discover()
+    _watch_optional_kinds(process, deps)
 
 
 async def _require_crds(client: Client) -> None:
@@ -430,6 +440,12 @@ def _controllers(
         reconciler.barrier = controller.barrier
         controllers[name], reconcilers[name] = controller, reconciler
     return controllers, reconcilers
+
+
+def _connect(deps: Dependencies, controllers: dict[str, Controller], standalone: StandalonePods) -> None:
+    """Let changes wake whoever depends on them, and be forgotten by whoever remembers."""
+    _forget_the_gone(deps, standalone)
+    wakeups.connect(deps.cache, deps.scheduling, deps.devices, dict(controllers), deps.applier.own_writes)
 
 
 def _forget_the_gone(deps: Dependencies, standalone: StandalonePods) -> None:
