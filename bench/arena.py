@@ -83,7 +83,7 @@ class Arena:
 
         `settings` are further lines of its configuration.
         """
-        port, config = _free_port(), self.folder / "operator.yaml"
+        port, config = free_port(), self.folder / "operator.yaml"
         text = _CONFIGURATION.format(port=port) + settings
         if self.plane.scheduler:
             text += _ONE_SCHEDULER.format(name=self.plane.scheduler)
@@ -196,7 +196,8 @@ def _profiled(file: Path | None) -> dict[str, str]:
     return {PROFILE: str(file)} if file is not None else {}
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of the loopback that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -137,10 +137,9 @@ async def assemble(
 ) -> Operator:
     """Wire an operator against the cluster behind `client`; asks it what it serves, writes nothing.
 
-    With `only` it is the process of that backend: it acts on the gangs that the operator leaves to it, and
-    does nothing else. With leader election, what it writes besides its lease and events about itself passes
-    the elector's fence. `host` is where the probes are served unless the configuration names an address.
-    With `webhooks` it serves those, leading or not, by its own `certificates` unless others are given.
+    With `only` it is the process of that backend and acts on the gangs that the operator leaves to it alone.
+    What a leader writes besides its lease and events about itself passes the elector's fence. `host` is where
+    probes are served unless the configuration says. `webhooks` are served leading or not.
     """
     process = _Process(
         client, configuration, identity, clock or SystemClock(), rng or random.Random(), Metrics(), only

@@ -49,7 +49,7 @@ def test_reviews_are_answered_and_counted(tmp_path: Path) -> None:
             count = web.metrics.value
             assert count("grove_webhook_requests_total", path=PATH, answer="allowed") == 1
             assert count("grove_webhook_requests_total", path="/refuses", answer="refused") == 1
-            assert count("grove_webhook_seconds_count", path=PATH) == 1
+            assert count("grove_webhook_duration_seconds_count", path=PATH) == 1
 
     asyncio.run(story())
 

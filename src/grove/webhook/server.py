@@ -72,7 +72,7 @@ class WebhookServer:
             "grove_webhook_requests_total", "Requests of API servers, by path and answer.", ("path", "answer")
         )
         self._seconds = metrics.histogram(
-            "grove_webhook_seconds", "How long a request of an API server took.", ("path",)
+            "grove_webhook_duration_seconds", "How long a request of an API server took.", ("path",)
         )
 
     async def run(self) -> None:

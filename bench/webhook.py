@@ -1,0 +1,193 @@
+"""`python -m bench.webhook`: how long an API server waits for the webhooks, at a fixed rate of requests.
+
+python -m bench.webhook                 # 200 requests a second for 20 seconds, of each kind
+python -m bench.webhook --rate 400 --seconds 10 --control-plane real
+
+The operator is a process of its own and speaks HTTPS with a certificate that it made itself. Requests are
+sent when they are due, whether earlier ones are answered or not: what waits in a queue counts as waiting.
+Creations include the dry runs of their pods by the control plane. Fails where p99 exceeds the promise.
+"""
+
+import asyncio
+import base64
+import copy
+import json
+import math
+import ssl
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import aiohttp
+import typer
+
+from bench.arena import Arena, arena, free_port, within
+from bench.observer import BenchFailed
+from bench.planes import Kind, Plane
+from grove.api import kinds
+from grove.cli.loop import run_loop
+from grove.meta import Key, Manifest, resource
+from grove.webhook.registrations import DEFAULT_CLIQUESET, VALIDATE_CLIQUESET
+
+#: Milliseconds within which 99 of 100 requests are answered.
+PROMISED: Final = 20.0
+SECRETS: Final = resource("", "v1", "Secret")
+_NAMESPACE: Final = "default"
+_SECRET: Final = "grove-webhook-server-cert"
+_SETTINGS: Final = "  webhooks: {{enabled: true, bindAddress: 127.0.0.1, port: {port}}}\n"
+_START_SECONDS: Final = 60.0
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """How long the requests of one kind took, in milliseconds."""
+
+    what: str
+    milliseconds: Sequence[float]
+
+    def quantile(self, share: float) -> float:
+        ordered = sorted(self.milliseconds)
+        return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
+
+    def __str__(self) -> str:
+        p50, p99, worst = self.quantile(0.5), self.quantile(0.99), max(self.milliseconds)
+        count = len(self.milliseconds)
+        return f"{self.what:<44} {count:>6} {p50:>9.1f} {p99:>9.1f} {worst:>9.1f} {p99 / PROMISED:>8.2f}"
+
+
+def cliqueset(replicas: int = 1) -> Manifest:
+    """A set of a leader and workers in a scaling group, and a front end."""
+    pod = {"containers": [{"name": "main", "image": "example/serve:1"}]}
+    roles = [
+        {"name": name, "spec": {"roleName": name, "replicas": 2, "podSpec": copy.deepcopy(pod)}}
+        for name in ("front", "leader", "worker")
+    ]
+    group = {"name": "decode", "cliqueNames": ["leader", "worker"], "replicas": 2, "minAvailable": 1}
+    return {
+        "apiVersion": kinds.CLIQUESETS.api_version,
+        "kind": kinds.CLIQUESETS.kind,
+        "metadata": {"name": "llm", "namespace": _NAMESPACE},
+        "spec": {"replicas": replicas, "template": {"cliques": roles, "podCliqueScalingGroups": [group]}},
+    }
+
+
+def review(new: Manifest, old: Manifest | None = None) -> bytes:
+    """What an API server posts."""
+    gvk = kinds.CLIQUESETS.gvk
+    request = {
+        "uid": "u",
+        "kind": gvk._asdict(),
+        "resource": {"group": gvk.group, "version": gvk.version, "resource": kinds.CLIQUESETS.plural},
+        "name": "llm",
+        "namespace": _NAMESPACE,
+        "operation": "CREATE" if old is None else "UPDATE",
+        "userInfo": {"username": "alice"},
+        "object": new,
+        "oldObject": old,
+    }
+    return json.dumps(
+        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    ).encode()
+
+
+def wrong() -> Manifest:
+    """A set with three mistakes."""
+    found = cliqueset(-1)
+    found["spec"]["template"]["terminationDelay"] = "soon"
+    found["spec"]["template"]["cliques"][0]["spec"]["minAvailable"] = 9
+    return found
+
+
+#: By name, the path and the body.
+REQUESTS: Final = {
+    "defaults of a new set": (DEFAULT_CLIQUESET, review(cliqueset())),
+    "a set that is refused": (VALIDATE_CLIQUESET, review(wrong())),
+    "an edit of replicas": (VALIDATE_CLIQUESET, review(cliqueset(3), cliqueset(2))),
+    "a new set of three roles, with dry runs": (VALIDATE_CLIQUESET, review(cliqueset())),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """Where the webhooks are, and how to trust them."""
+
+    session: aiohttp.ClientSession
+    url: str
+    trusted: ssl.SSLContext
+
+    async def post(self, path: str, body: bytes, due: float) -> float:
+        """Milliseconds from when the request was due to its answer."""
+        async with self.session.post(
+            self.url + path,
+            data=body,
+            headers={"Content-Type": "application/json"},
+            ssl=self.trusted,
+            server_hostname=f"grove-operator.{_NAMESPACE}.svc",
+        ) as answer:
+            said = await answer.read()
+            if answer.status != 200:
+                raise BenchFailed(f"{path} answered {answer.status}: {said[:200].decode()}")
+        return (time.perf_counter() - due) * 1000
+
+
+async def measure(server: _Server, what: str, rate: float, seconds: float) -> Taken:
+    """Requests of one kind at a fixed rate."""
+    path, body = REQUESTS[what]
+    tasks, started = [], time.perf_counter()
+    for number in range(int(rate * seconds)):
+        due = started + number / rate
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        tasks.append(asyncio.create_task(server.post(path, body, max(due, started))))
+    return Taken(what, await asyncio.gather(*tasks))
+
+
+async def _authority(place: Arena) -> ssl.SSLContext:
+    found = await place.client.get(SECRETS, Key(_NAMESPACE, _SECRET), type=dict)
+    return ssl.create_default_context(cadata=base64.b64decode(found["data"]["ca.crt"]).decode())
+
+
+async def take(plane: Plane, rate: float, seconds: float) -> list[Taken]:
+    """All kinds of requests, one after the other, on one operator."""
+    port = free_port()
+    async with arena(plane) as place, place.operator(settings=_SETTINGS.format(port=port)) as operator:
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            server = _Server(session, f"https://127.0.0.1:{port}", await _authority(place))
+            taken = []
+            for what in REQUESTS:
+                await measure(server, what, rate, 1.0)
+                work = measure(server, what, rate, seconds)
+                children = (operator, *place.children)
+                limit = _START_SECONDS + 3 * seconds
+                taken.append(await within(limit, work, unless=children, hope=lambda: "not all answered"))
+    return taken
+
+
+def _table(taken: Sequence[Taken]) -> Iterator[str]:
+    yield f"{'':<44} {'count':>6} {'p50 ms':>9} {'p99 ms':>9} {'worst':>9} {'of 20 ms':>8}"
+    yield from map(str, taken)
+
+
+@app.command()
+def main(
+    rate: Annotated[float, typer.Option(help="Requests a second.")] = 200.0,
+    seconds: Annotated[float, typer.Option(help="How long each kind is asked.")] = 20.0,
+    control_plane: Annotated[Kind, typer.Option(help="What answers the dry runs.")] = Kind.EMBEDDED,
+    kubernetes: Annotated[str, typer.Option(help="Its minor.")] = "1.36",
+) -> None:
+    """Measure the webhooks and compare p99 with what is promised."""
+    taken = run_loop(take(Plane(control_plane, kubernetes), rate, seconds))
+    for line in _table(taken):
+        print(line)
+    late = [each.what for each in taken if each.quantile(0.99) > PROMISED]
+    if late:
+        print(f"p99 above {PROMISED:g} ms: {', '.join(late)}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    app()
