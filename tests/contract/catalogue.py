@@ -21,6 +21,8 @@ from tests.contract.checks import (
     lists,
     patching,
     pods,
+    webhook_configurations,
+    webhooks,
     wire,
     writing,
 )
@@ -42,6 +44,8 @@ ROOMS = (
     applying,
     wire,
     admission,
+    webhooks,
+    webhook_configurations,
     access,
     gangs,
     autoscaling,

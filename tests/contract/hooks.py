@@ -1,4 +1,4 @@
-"""A webhook on the loopback: gives every question the same answer and remembers what it was asked."""
+"""A webhook on the loopback: answers every question by its path and remembers what it was asked."""
 
 from __future__ import annotations
 
@@ -26,17 +26,27 @@ HOST = "127.0.0.1"
 
 @dataclass(slots=True)
 class Hook:
-    answer: Manifest
+    """`answers` by path; a path without one allows everything. `raw` in an answer is sent as it is."""
+
+    answers: dict[str, Manifest]
     authority: bytes
     url: str = ""
     asked: list[Manifest] = field(default_factory=list)
 
     async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
         question = json.loads(await request.read())["request"]
-        self.asked.append(question)
-        response = {"uid": question["uid"], **self.answer}
+        self.asked.append({"path": request.path, **question})
+        answer = self.answers.get(request.path, {})
+        if "raw" in answer:
+            kind = answer.get("type", "application/json")
+            return web.Response(body=answer["raw"], status=answer.get("http", 200), content_type=kind)
+        response = {"uid": question["uid"], "allowed": True, **answer}
         review = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response}
         return web.json_response(review)
+
+    def about(self, path: str) -> list[Manifest]:
+        """What one path was asked."""
+        return [question for question in self.asked if question["path"] == path]
 
 
 @cache
@@ -64,10 +74,10 @@ def _certificate() -> tuple[bytes, bytes]:
 
 
 @asynccontextmanager
-async def serving(answer: Manifest) -> AsyncIterator[Hook]:
+async def serving(answers: dict[str, Manifest]) -> AsyncIterator[Hook]:
     """A hook that listens for as long as the block runs."""
     public, private = _certificate()
-    hook = Hook(answer, authority=public)
+    hook = Hook(answers, authority=public)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tls.pem"
@@ -76,7 +86,7 @@ async def serving(answer: Manifest) -> AsyncIterator[Hook]:
     runner = web.ServerRunner(web.Server(hook.respond), shutdown_timeout=0.01)
     await runner.setup()
     await web.TCPSite(runner, HOST, 0, ssl_context=tls).start()
-    hook.url = f"https://{HOST}:{runner.addresses[0][1]}/hook"
+    hook.url = f"https://{HOST}:{runner.addresses[0][1]}"
     try:
         yield hook
     finally:

@@ -175,6 +175,39 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "Webhooks, which operators bring along, are.",
     ),
     Deviation(
+        "webhook-authorizer",
+        ACCESS,
+        "`authorizer` cannot be used in match conditions of webhooks: the configuration is refused (422). "
+        "Expressions whose types do not match are accepted, and fail when they are evaluated.",
+        "The CEL library has no values of such types.",
+    ),
+    Deviation(
+        "webhook-connect",
+        ACCESS,
+        "Webhooks are not asked about CONNECT.",
+        "`exec`, `attach`, `port-forward` and `proxy` are answered with 501.",
+    ),
+    Deviation(
+        "webhook-services",
+        ACCESS,
+        "The Service of a webhook is called where `ClusterOptions.services` or its EndpointSlices say, which "
+        "may be the loopback; its cluster IP leads nowhere.",
+        "There is no network of pods.",
+    ),
+    Deviation(
+        "webhook-scale-owners",
+        ACCESS,
+        "The Scale that webhooks are shown has no `managedFields`.",
+        "Nobody decides by them.",
+    ),
+    Deviation(
+        "webhook-words",
+        ACCESS,
+        "Patches that do not apply, answers that are no JSON and certificates of another name are refused "
+        "with the same code and reason, but in other words.",
+        "The words are those of Go's libraries.",
+    ),
+    Deviation(
         "pod-security",
         ACCESS,
         "Pod Security admission does not look at pods.",

@@ -20,6 +20,7 @@ _OLD = re.compile(r"\boldSelf\b")
 _CHAIN = re.compile(r"\b(self|oldSelf)((?:\.[A-Za-z_]\w*)+)(\s*\()?")
 _STRINGS = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
 _ESCAPED = re.compile(r"\b__([a-z]+)__\b")
+_NO_KEY = re.compile(r'NOT_FOUND: Key not found in map : "(.*)"')
 _RESERVED = frozenset(
     {
         *("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop"),
@@ -76,8 +77,10 @@ def _bindings(value: Any, old: Any) -> Manifest:
 
 
 def first_line(error: object) -> str:
-    """What the engine says, without the picture of the place."""
-    return str(error).split("\n", 1)[0]
+    """What the engine says, without the picture of the place, and of a missing key as Kubernetes does."""
+    line = str(error).split("\n", 1)[0]
+    missing = _NO_KEY.fullmatch(line)
+    return f"no such key: {missing[1]}" if missing else line
 
 
 @lru_cache(2)

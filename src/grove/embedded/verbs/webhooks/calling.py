@@ -30,10 +30,14 @@ _HEADERS = {
 _REJECTED = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",
-    403: "the server has refused the request",
     404: "the server could not find the requested resource",
     405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
 }
+_IN_ITS_OWN_WORDS = frozenset({403, 406, 415})
 _UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
 """What OpenSSL says of a chain that does not end in a certificate of the bundle."""
 _EXPIRED = frozenset({9, 10})
@@ -182,7 +186,10 @@ def _distrust(error: ssl.SSLCertVerificationError, url: str) -> str:
 def _rejection(status: int, message: bytes) -> str:
     if status in _REJECTED:
         return _REJECTED[status]
-    told = message.decode(errors="replace").strip().replace('"', '\\"') or "unknown"
+    told = message.decode(errors="replace").strip() or "unknown"
+    if status in _IN_ITS_OWN_WORDS:
+        return told
     if status >= 500:
-        return f'an error on the server ("{told}") has prevented the request from succeeding'
+        quoted = told.replace('"', '\\"')
+        return f'an error on the server ("{quoted}") has prevented the request from succeeding'
     return f"the server responded with the status code {status} but did not return more information"

@@ -161,7 +161,8 @@ class _Passage:
             changed = self._decode(question, question.taken(resource, json_patch(shown, patch)))
         except ApiError as error:
             raise internal(_why(error)) from error
-        if changed == question.new:
+        if resource.custom and changed == question.new:
+            # Of built-in kinds every patch counts as a change, whatever it does.
             return
         self.question = question.about(changed)
         self.again |= self._asked
