@@ -452,7 +452,6 @@ def _forget_the_gone(deps: Dependencies, standalone: StandalonePods) -> None:
     forgets: tuple[tuple[Resource, Callable[[str], None]], ...] = (
         (kinds.CLIQUESETS, deps.scheduling.forget),
         (kinds.GANGS, deps.milestones.forget),
-        (kinds.CLIQUES, deps.recycled.forget),
         (kinds.PODS, standalone.forget),
         (kinds.PODS, deps.removal.forget),
     )

@@ -277,13 +277,11 @@ class CliqueReconciler:
         if (shortage := self.limit.shortage(clique.key)) is not None:
             applied = replace(applied, failures=[*applied.failures, (Create(kinds.PODS, {}), shortage)])
         told = [*distinct_errors(applied.refusals), *self._missing_templates(seen)]
-        anew = self.deps.recycled.begins_anew(clique, seen.pods)
         status = desired_clique_status(
             clique,
             seen.pods,
             told,
-            reached=self._most(seen, anew=anew),
-            anew=anew,
+            reached=self._most(seen),
             revision=seen.context.revision,
             update=update,
             now=now,
@@ -303,18 +301,14 @@ class CliqueReconciler:
                 self.deps.recorder.send(events.failed_pod_replaced(clique, how_it_failed(pod)))
         return reported.outcome
 
-    def _most(self, seen: Seen, *, anew: bool) -> int:
+    def _most(self, seen: Seen) -> int:
         """The most pods of a clique that were seen working at once: its status may be written later."""
         clique = seen.clique
-        start = (clique.uid, seen.context.revision)
-        if anew:
-            number = working_pods(self.deps.recycled.left(clique, seen.pods))
-            self._working[clique.key] = start, number
-            return number
         if known_as_whole(clique, seen.context.revision) or not clique.spec.needed:
             self._working.pop(clique.key, None)
             return working_pods(seen.pods)
         number = clique.spec.needed if self._was_whole(seen) else working_pods(seen.pods)
+        start = (clique.uid, seen.context.revision)
         known, before = self._working.get(clique.key, (start, 0))
         most = max(number, before) if known == start else number
         self._working[clique.key] = start, most
@@ -330,7 +324,9 @@ class CliqueReconciler:
             return False
         if was_placed(gang, seen.context) and replaces_another(clique, gang):
             return True
-        if backend is None or not lost_since_placed(clique, gang, seen.members, seen.context.revision):
+        if backend is None or not _is_expected(clique, gang):
+            return False
+        if not lost_since_placed(gang, clique.name, seen.members, seen.context.revision):
             return False
         try:
             return is_placed_together(backend.translate(gang, seen.context).treatments)

@@ -8,7 +8,6 @@ from grove.controllers.memory.disruptions import Disruptions
 from grove.controllers.memory.liveness import Liveness
 from grove.controllers.memory.milestones import Milestones
 from grove.controllers.memory.preemptions import Preemptions
-from grove.controllers.memory.recycled import Recycled
 from grove.controllers.memory.vanished import Vanished
 from grove.controllers.removal import Removal
 from grove.controllers.report import Reporter
@@ -39,7 +38,6 @@ class Dependencies:
     devices: Devices
     removal: Removal
     clock: Clock
-    recycled: Recycled = field(default_factory=Recycled)
     #: Gangs whose gates are being opened, and gangs that are being deleted: never both at the same time.
     opening: set[Key] = field(default_factory=set)
     deleting: set[Key] = field(default_factory=set)

@@ -5,7 +5,7 @@ has lost all of its pods is restarted, so that it is placed as a whole.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from grove.api import conditions, kinds
@@ -18,12 +18,21 @@ from grove.controllers.members import PODS_BY_OWNER
 from grove.meta import Condition, Key
 from grove.plan.changes import Delete
 from grove.plan.children import CliqueSetState
+from grove.plan.clique_status import is_breached
 from grove.plan.conditions import timestamp
 from grove.plan.termination import Termination, termination_delay, terminations
 from grove.runtime.outcome import DONE, After, Outcome
 from grove.words import counted
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A replica of a scaling group that was recycled: its cliques, and the UIDs of the pods that went."""
+
+    cliques: tuple[str, ...]
+    pods: frozenset[str]
 
 
 @dataclass
@@ -33,6 +42,9 @@ class Recycling:
     deps: Dependencies
     #: By set, what was recycled at which deadline: once, whatever the clock of the API server says.
     _done: dict[Key, set[tuple[str, str]]] = field(default_factory=dict)
+    #: By set, the replicas of scaling groups that were recycled alone and not whole since. Their gang runs
+    #: on, so that nothing else tells that they begin anew.
+    _alone: dict[Key, dict[str, _Part]] = field(default_factory=dict)
 
     def pending(self, seen: CliqueSetState) -> list[Termination]:
         """What of a set is recycled unless it recovers, the soonest first."""
@@ -41,8 +53,35 @@ class Recycling:
         done = self._done.get(seen.cliqueset.key, set())
         if done:
             self._done[seen.cliqueset.key] = done & set(map(_identity, found))
-        waiting = [each for each in found if _identity(each) not in done and each.holds_nodes(self._pods_of)]
+        again = self._not_whole_since(seen)
+        waiting = [
+            each
+            for each in found
+            if _identity(each) not in done
+            and each.group_replica not in again
+            and each.holds_nodes(self._pods_of)
+        ]
         return sorted(waiting, key=lambda each: (each.due, each.subject))
+
+    def _not_whole_since(self, seen: CliqueSetState) -> Collection[str]:
+        """The replicas of scaling groups that were recycled alone and not whole since."""
+        key = seen.cliqueset.key
+        known = {
+            name: part for name, part in self._alone.get(key, {}).items() if not self._is_whole(part, seen)
+        }
+        if known:
+            self._alone[key] = known
+        else:
+            self._alone.pop(key, None)
+        return known
+
+    def _is_whole(self, part: _Part, seen: CliqueSetState) -> bool:
+        """Whether every clique has its minimum again; the cache may still show the pods that were taken."""
+        return all(
+            (clique := seen.cliques.get(name)) is not None
+            and not is_breached(clique, [pod for pod in self._pods_of(clique) if pod.uid not in part.pods])
+            for name in part.cliques
+        )
 
     def condition(self, waiting: Sequence[Termination]) -> Condition | None:
         """The countdown, as the set's status tells it: with the time at which it ends."""
@@ -71,8 +110,11 @@ class Recycling:
             applied = await self.deps.applier.apply(deletions, barrier=barrier, key=key)
             applied.raise_failure()
             self._done.setdefault(key, set()).add(_identity(each))
-            for clique in each.cliques if each.group_replica else ():
-                self.deps.recycled.add(clique, self._pods_of(clique))
+            if each.group_replica:
+                part = _Part(
+                    tuple(clique.name for clique in each.cliques), frozenset(pod.uid for pod in pods)
+                )
+                self._alone.setdefault(key, {})[each.group_replica] = part
             log.info("gang recycled", extra={"set": str(key), "part": each.subject, "pods": len(pods)})
             self.deps.recorder.send(events.recycled(seen.cliqueset, each, len(pods)))
         later = [each.due for each in waiting if each.due > now]
@@ -83,6 +125,7 @@ class Recycling:
     def forget(self, key: Key) -> None:
         """The set is gone."""
         self._done.pop(key, None)
+        self._alone.pop(key, None)
 
     def _pods_of(self, clique: PodClique) -> list[Pod]:
         return list(self.deps.cache.store(Pod).index(PODS_BY_OWNER, clique.uid))

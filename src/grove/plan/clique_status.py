@@ -24,7 +24,6 @@ def desired_clique_status(
     errors: Sequence[CodedError] = (),
     *,
     reached: int = 0,
-    anew: bool = False,
     revision: str = "",
     update: CliqueUpdate = NO_UPDATE,
     now: datetime,
@@ -32,8 +31,7 @@ def desired_clique_status(
     """The whole status of a clique, computed from its pods and from what could not be written of them.
 
     `reached` is the most pods that were seen working at the same time; a status that said so may be yet to be
-    written; with `anew`, whatever a status said of that is over. `revision` is that of the present start of
-    the gang, if it is known.
+    written. `revision` is that of the present start of the gang, if it is known.
 
     Pods that are terminating count nowhere. One that failed is about to be replaced and counts only as what
     it is: a sign that something is broken.
@@ -41,8 +39,7 @@ def desired_clique_status(
     live = [pod for pod in pods if pod.keeps_place]
     scheduled = sum(pod.bound for pod in live)
     ready = sum(pod.ready for pod in live)
-    most = reached if anew else max(reached, working_pods(pods))
-    whole = _reached(clique, most, revision, anew=anew)
+    whole = _reached(clique, max(reached, working_pods(pods)), revision)
     breached = _updating() if update.is_open else _breached(clique, pods)
     updates = [_scheduled(clique, scheduled), breached, *([whole] if whole else [])]
     updates += [*standing_conditions(_standing(clique, live, ready, errors)), _available(clique, ready)]
@@ -175,17 +172,16 @@ def known_as_whole(clique: PodClique, revision: str) -> bool:
 _START: Final = re.compile(r" of revision ([a-z0-9]+) ")
 
 
-def _reached(clique: PodClique, reached: int, revision: str, *, anew: bool) -> Condition | None:
+def _reached(clique: PodClique, reached: int, revision: str) -> Condition | None:
     """That the clique has had its minimum since its gang was started, so that to fall below it is a loss.
 
     It is forgotten where the clique needs no pods, where its minimum was raised since, and with the next
-    start of its gang, or of its part of the gang: what was recycled must be whole again before it is recycled
-    once more.
+    start of its gang: one that was recycled must be whole again before it is recycled once more.
     """
     minimum = clique.spec.needed
     if not minimum:
         return None
-    if known_as_whole(clique, revision) and not anew:
+    if known_as_whole(clique, revision):
         return find_condition(clique.status.conditions, conditions.MIN_AVAILABLE_REACHED)
     if reached < minimum:
         return None

@@ -7,7 +7,6 @@ gang still lists the pods that it was started with.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from grove.api.clique import PodClique
 from grove.api.gang import PodGang
 from grove.api.minimum import above_minimum
 from grove.api.pod import Pod
@@ -24,19 +23,18 @@ def is_placed_together(treatments: Iterable[Treatment]) -> bool:
     return Capability.GANG in found and all(each is Fidelity.ENFORCED for each in found.values())
 
 
-def lost_since_placed(clique: PodClique, gang: PodGang, members: Sequence[Pod], revision: str) -> bool:
-    """Whether a clique had its minimum: pods that its gang lists are gone, and others of it are on nodes.
+def lost_since_placed(gang: PodGang, podgroup: str, members: Sequence[Pod], revision: str) -> bool:
+    """Whether a podgroup had its minimum: pods of it that are listed are gone, others of the gang on nodes.
 
     Holds only where the minimum is placed together. One that is not bound yet is not lost, and for pods of an
     earlier minimum nothing can be said.
     """
-    if revision != next_revision(gang):
-        return False
-    above, there = above_minimum(gang), {pod.uid: pod for pod in members}
-    if not any(pod.bound and not above(pod) and revision_of(pod) == revision for pod in members):
-        return False
-    group = next((each for each in gang.spec.podgroups if each.name == clique.name), None)
-    if group is None or group.min_replicas != clique.spec.needed:
+    group = next((each for each in gang.spec.podgroups if each.name == podgroup), None)
+    there = {pod.uid: pod for pod in members}
+    if group is None or all(each.uid in there for each in group.pod_references):
         return False
     once = [each for each in group.pod_references if each.uid not in there or there[each.uid].bound]
-    return len(once) >= clique.spec.needed and any(each.uid not in there for each in once)
+    if len(once) < group.min_replicas or revision != next_revision(gang):
+        return False
+    above = above_minimum(gang)
+    return any(pod.bound and not above(pod) and revision_of(pod) == revision for pod in members)

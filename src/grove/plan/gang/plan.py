@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from grove.api import kinds
 from grove.errors import GroveError
 from grove.plan.changes import Change, Delete, JsonPatch, Patch
+from grove.plan.clique_status import known_as_whole
 from grove.plan.gang.objects import ObjectsPlan, plan_objects
 from grove.plan.gang.opening import plan_gates
 from grove.plan.gang.partial import PartialPlan, plan_partial
@@ -88,6 +89,7 @@ def _plan_objects_and_listing(state: GangState) -> GangPlan:
         state.context,
         leaving=objects.leaving,
         strays=state.stray_pods,
+        whole=_was_whole(state),
         now=state.now,
     )
     unready = tuple(problem for each in state.preparations for problem in each.problems)
@@ -101,6 +103,12 @@ def _plan_objects_and_listing(state: GangState) -> GangPlan:
         listing=plan_listing(state) if lists else None,
         leaving=_leaving(state),
     )
+
+
+def _was_whole(state: GangState) -> bool:
+    """Whether every clique says that it had its minimum since the gang was started."""
+    needed = [clique for clique in state.cliques if clique.spec.needed]
+    return bool(needed) and all(known_as_whole(each, state.context.revision) for each in needed)
 
 
 def _leaving(state: GangState) -> Wait | None:

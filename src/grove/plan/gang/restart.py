@@ -44,11 +44,13 @@ def restart_of(
     *,
     leaving: Sequence[str],
     strays: Sequence[Pod] = (),
+    whole: bool = False,
     now: datetime,
 ) -> Restart | None:
     """Whether the present start of a gang is used up; `leaving` are objects of it that are being deleted.
 
     `strays` are pods that nobody owns any more: a scheduler goes on counting those of the present start.
+    `whole` says that its cliques know of it as placed, which the gang itself may never have seen.
     """
     if is_standalone(gang):
         # Its pods are not ours to create.
@@ -58,7 +60,7 @@ def restart_of(
     if not reference_count(gang) or any(pod.bound for pod in standing):
         return None
     used = any(pod.bound and revision_of(pod) == context.revision for pod in members)
-    if used or says_placed(gang):
+    if used or whole or says_placed(gang):
         return Restart(0.0, "all of its placed pods are gone")
     if leaving:
         verb = "is" if len(leaving) == 1 else "are"
