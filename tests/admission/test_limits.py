@@ -16,6 +16,8 @@ class Case:
     want: tuple[str, ...] = ()
 
 
+SURGE = {"type": "RollingRecreate", "rollingRecreate": {"maxSurge": "40%"}}
+
 CASES = {
     "exactly as many as allowed": Case(make.cliqueset("t", {"a": 3, "b": 2}, replicas=20)),
     "one replica too many": Case(
@@ -30,6 +32,13 @@ CASES = {
     ),
     "one replica of too many pods": Case(
         make.cliqueset("t", {"a": 101}, replicas=1), ("spec.template.cliques", "1 replicas of 101 pods each")
+    ),
+    "replicas that an update would add": Case(
+        make.cliqueset("t", {"a": 3, "b": 2}, replicas=15, strategy=SURGE),
+        ("spec.updateStrategy.rollingRecreate.maxSurge", "would add 6 replicas of 5 pods each to 75 pods"),
+    ),
+    "an update that adds none": Case(
+        make.cliqueset("t", {"a": 3, "b": 2}, replicas=15, strategy={**SURGE, "type": "OnDelete"})
     ),
     "nothing": Case(make.cliqueset("t", {"a": 1000}, replicas=0)),
 }

@@ -17,6 +17,7 @@ BUDGETS: dict[str, tuple[Manifest, int, Budget]] = {
     "a share of what may be down is rounded down": (strategy(maxUnavailable="25%"), 10, Budget(2, 0)),
     "less than one replica is one": (strategy(maxUnavailable="5%"), 10, Budget(1, 0)),
     "a share of what is added is rounded up": (strategy(maxSurge="25%"), 10, Budget(1, 3)),
+    "no more are added than there are": (strategy(maxSurge=500), 10, Budget(1, 10)),
     "none may be down while some are added": (strategy(maxUnavailable=0, maxSurge=1), 10, Budget(0, 1)),
 }
 
@@ -31,6 +32,10 @@ REFUSED: dict[str, tuple[Manifest, list[str]]] = {
     "words": (strategy(maxUnavailable="some"), ["spec.updateStrategy.rollingRecreate.maxUnavailable"]),
     "less than nothing": (strategy(maxSurge=-1), ["spec.updateStrategy.rollingRecreate.maxSurge"]),
     "nothing at all": (strategy(maxUnavailable=0), ["spec.updateStrategy.rollingRecreate.maxUnavailable"]),
+    "nothing at all in other words": (
+        strategy(maxUnavailable="00%", maxSurge="0"),
+        ["spec.updateStrategy.rollingRecreate.maxUnavailable"],
+    ),
     "a share": (strategy(maxUnavailable="25%", maxSurge=1), []),
 }
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from grove.api.cliqueset import PodCliqueSet
 from grove.errors import FieldError
 from grove.plan.layout import pods_of_a_replica
+from grove.plan.update.budget import FIELD, budget_of
 
 _WAY_OUT = "lower it, split the set, or raise limits.podsPerSet in the operator's configuration"
 
@@ -16,6 +17,7 @@ def validate_limits(cliqueset: PodCliqueSet, *, pods_per_set: int) -> Iterator[F
     # A replica whose roles are all scaled to zero has no pods, but objects all the same.
     asked = replicas * max(1, each)
     if asked <= pods_per_set:
+        yield from _surplus(cliqueset, asked, max(1, each), pods_per_set)
         return
     if each <= 1:
         counted = f"{replicas} replicas"
@@ -24,4 +26,16 @@ def validate_limits(cliqueset: PodCliqueSet, *, pods_per_set: int) -> Iterator[F
     field = "spec.replicas" if replicas > 1 else "spec.template.cliques"
     yield FieldError(
         field, f"asks for {counted}; this operator allows {pods_per_set} pods in one set; {_WAY_OUT}"
+    )
+
+
+def _surplus(cliqueset: PodCliqueSet, asked: int, each: int, pods_per_set: int) -> Iterator[FieldError]:
+    """What an update would add beyond the limit."""
+    surge = budget_of(cliqueset).surge
+    if cliqueset.on_delete or asked + surge * each <= pods_per_set:
+        return
+    yield FieldError(
+        f"{FIELD}.maxSurge",
+        f"an update would add {surge} replicas of {each} pods each to {asked} pods; this operator allows "
+        f"{pods_per_set} pods in one set; {_WAY_OUT}",
     )

@@ -23,7 +23,8 @@ def budget_of(cliqueset: PodCliqueSet) -> Budget:
     if limits is None:
         return Budget()
     replicas = cliqueset.spec.replicas
-    surge = _resolved(limits.max_surge, replicas, up=True, default=0)
+    # Each surplus replica stands in for one of the others: more than those are of no use.
+    surge = min(replicas, _resolved(limits.max_surge, replicas, up=True, default=0))
     unavailable = _resolved(limits.max_unavailable, replicas, up=False, default=1)
     # A share of few replicas may be less than one: then one at a time, or nothing would ever happen.
     return Budget(unavailable if unavailable or surge else 1, surge)
@@ -40,7 +41,7 @@ def validate_budget(cliqueset: PodCliqueSet) -> list[FieldError]:
         if value is not None and _share(value) is None:
             message = f"must be a number of replicas, or a percentage such as 25%; got {value!r}"
             errors.append(FieldError(f"{FIELD}.{name}", message))
-    if limits.max_unavailable in (0, "0", "0%") and limits.max_surge in (None, 0, "0", "0%"):
+    if _is_nothing(limits.max_unavailable) and (limits.max_surge is None or _is_nothing(limits.max_surge)):
         message = "must not be 0 unless maxSurge is set: nothing could be updated"
         errors.append(FieldError(f"{FIELD}.maxUnavailable", message))
     return errors
@@ -54,6 +55,11 @@ def _resolved(value: int | str | None, replicas: int, *, up: bool, default: int)
     if not percent:
         return number
     return -(-number * replicas // 100) if up else number * replicas // 100
+
+
+def _is_nothing(value: int | str | None) -> bool:
+    found = _share(value) if value is not None else None
+    return found is not None and not found[0]
 
 
 def _share(value: int | str) -> tuple[int, bool] | None:
