@@ -10,7 +10,7 @@ from grove.api import labels
 from grove.api.clique import PodClique
 from grove.api.pod import Pod
 from grove.meta import Manifest
-from grove.plan.update.pods import CliqueUpdate, Turn, plan_clique_update
+from grove.plan.update.pods import CliqueUpdate, Turn, has_outdated, plan_clique_update
 from grove.testing import make
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -162,3 +162,24 @@ def test_a_finished_update_stays_in_the_status_as_it_was() -> None:
     before = progress(ended=True)
     found = plan_clique_update(clique(progress=before), pods, Turn.WAIT, now=NOW)
     assert found.progress == before
+
+
+STATUSES: dict[str, tuple[Manifest, Sequence[Pod], bool]] = {
+    "what was everywhere still is": ({"replicas": 3, "updatedReplicas": 3}, OLD, False),
+    "a pod has a template that was given up": ({"replicas": 3, "updatedReplicas": 2}, OLD, True),
+    "a pod that lost its label is no reason for an update": (
+        {"replicas": 3, "updatedReplicas": 2},
+        [pod(0, ""), pod(1, "new"), pod(2, "new")],
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STATUSES.values(), ids=STATUSES)
+def test_pods_are_looked_at_unless_the_status_says_that_all_are_up_to_date(
+    case: tuple[Manifest, Sequence[Pod], bool],
+) -> None:
+    status, pods, want = case
+    manifest = make.clique_manifest(NAME, 3, labels={labels.POD_TEMPLATE_HASH: "new"})
+    manifest["status"] = {"currentPodTemplateHash": "new", **status}
+    assert has_outdated(make.view(PodClique, manifest), lambda clique: pods) is want

@@ -56,12 +56,17 @@ def outdated_pods(clique: PodClique, pods: Sequence[Pod]) -> list[Pod]:
 
 
 def has_outdated(clique: PodClique, pods_of: Callable[[PodClique], Sequence[Pod]]) -> bool:
-    """Whether a clique has pods of another template; where its status tells that, no pod is looked at."""
+    """Whether a clique has pods of another template; where its status tells that, no pod is looked at.
+
+    A pod that lost the label is replaced with the next update and is no reason for one.
+    """
     status = clique.status
     is_open = status.update_progress is not None and status.update_progress.update_ended_at is None
-    if not is_open and status.current_pod_template_hash == pod_template_of(clique):
+    # Under OnDelete a template may be given up before all pods have it: some then have neither it nor this.
+    everywhere = status.updated_replicas >= status.replicas
+    if not is_open and everywhere and status.current_pod_template_hash == pod_template_of(clique):
         return False
-    return bool(outdated_pods(clique, pods_of(clique)))
+    return any(map(pod_template_of, outdated_pods(clique, pods_of(clique))))
 
 
 def ready_pods(pods: Sequence[Pod]) -> int:
