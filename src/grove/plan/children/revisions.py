@@ -10,6 +10,9 @@ from grove.plan.children.rows import ChildRow, all_ours, as_it_is, nothing
 from grove.plan.children.state import CliqueSetState
 from grove.plan.update.revisions import HISTORY, desired_revision, follows, unused
 
+#: The highest number that the API server takes; one who writes it by hand must not end the counting.
+_LAST: Final = 2**63 - 1
+
 
 class TemplateRevisions:
     """A record of every template that something still follows; it is made before anything follows it.
@@ -56,7 +59,11 @@ class TemplateRevisions:
         return desired_revision(self._seen.cliqueset, row.revision, self._number())
 
     def _number(self) -> int:
-        others = [each.revision for name, each in self._seen.recorded.items() if name != self._name]
+        others = [
+            each.revision
+            for name, each in self._seen.recorded.items()
+            if name != self._name and each.revision < _LAST
+        ]
         own = self._seen.recorded.get(self._name)
         highest = max(others, default=0)
         return own.revision if own is not None and own.revision > highest else highest + 1
