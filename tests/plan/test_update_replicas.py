@@ -11,6 +11,7 @@ from tests.plan.looks import again, grown
 from grove.api import labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
+from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.meta import Manifest
 from grove.plan.children import CliqueSetState
@@ -75,6 +76,7 @@ def state(
     *,
     unplaced: Collection[int] = (),
     broken: Collection[int] = (),
+    lost: Collection[int] = (),
     pods_of_the_first: Collection[int] = (),
     untold: Collection[int] = (),
 ) -> UpdateState:
@@ -98,11 +100,19 @@ def state(
         status = msgspec.structs.replace(clique.status, ready_replicas=ready, updated_replicas=updated)
         return msgspec.structs.replace(clique, status=status)
 
+    def restarted(gang: PodGang) -> PodGang:
+        if int(gang.name.rpartition("-")[2]) not in lost:
+            return gang
+        annotations = {**gang.annotations, labels.RESTARTS: "1"}
+        return msgspec.structs.replace(
+            gang, metadata=msgspec.structs.replace(gang.metadata, annotations=annotations)
+        )
+
     return UpdateState(
         cliqueset,
         seen.layout(0),
         {name: told(clique) for name, clique in seen.cliques.items()},
-        seen.gangs,
+        {name: restarted(gang) for name, gang in seen.gangs.items()},
         seen.groups,
         seen.recorded,
         placed=[name for name in seen.gangs if int(name.rpartition("-")[2]) not in unplaced],
@@ -116,6 +126,7 @@ class Case:
     updated: Collection[int] = ()
     unplaced: Collection[int] = ()
     broken: Collection[int] = ()
+    lost: Collection[int] = ()
     outdated: Collection[int] = ()
     #: Replicas of whose new pods the statuses of their cliques do not tell yet.
     untold: Collection[int] = ()
@@ -165,6 +176,9 @@ CASES = {
     ),
     "none goes down while one that follows is broken": Case(
         asked("two", 3, turns=[]), updated={0}, broken={0}, want_staying={1, 2}
+    ),
+    "none goes down while one is down that lost all of its pods": Case(
+        asked("two", 3), unplaced={2}, lost={2}, want_staying={0, 1}
     ),
     "a revert leaves alone what was not touched": Case(
         asked("one", 3, turns=[0]), updated={0}, want_turns=(0,), want_staying=()
@@ -217,6 +231,7 @@ def planned(case: Case) -> SetUpdate:
             case.cliqueset,
             unplaced=case.unplaced,
             broken=case.broken,
+            lost=case.lost,
             pods_of_the_first=case.outdated,
             untold=case.untold,
         )
@@ -282,7 +297,23 @@ def test_the_set_says_which_replica_is_updated_and_what_holds_the_update_up() ->
     held = update_condition(planned(Case(asked("two", 3, turns=[]), updated={0}, broken={0})))
     assert held is not None
     assert "replica 0 must be available again first" in held.message
+    surge = limits(maxUnavailable=0, maxSurge=1)
+    added = update_condition(planned(Case(asked("two", 3, strategy=surge))))
+    assert added is not None
+    assert "surplus replica 3 must be available first" in added.message
     paused = update_condition(planned(Case(asked("two", 3, paused=True))))
     assert paused is not None
     assert (paused.reason, labels.UPDATE_PAUSED in paused.message) == ("Paused", True)
     assert update_condition(planned(Case(asked("one", 3)))) is None
+
+
+def test_until_its_template_is_recorded_the_set_says_what_must_be_made_first() -> None:
+    case = Case(asked("two", 2))
+    seen = world(2, "two")
+    (missing,) = [name for name, each in seen.recorded.items() if "two" in repr(each.data)]
+    kind = next(each for each in seen.children if each.kind == "ControllerRevision")
+    kept = {name: each for name, each in seen.recorded.items() if name != missing}
+    without = replace(seen, children={**seen.children, kind: kept})
+    told = update_condition(plan_update(state(without, case.cliqueset)))
+    assert told is not None
+    assert told.message == f"0 of 2 replicas updated; ControllerRevision {missing} must be made first"

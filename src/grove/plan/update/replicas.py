@@ -18,6 +18,7 @@ from grove.api.clique import PodClique, PodCliqueUpdateProgress
 from grove.api.cliqueset import CurrentlyUpdating, PodCliqueSet, PodCliqueSetUpdateProgress
 from grove.api.controller_revision import ControllerRevision
 from grove.api.gang import PodGang
+from grove.api.revision import restarts
 from grove.api.scaling_group import PodCliqueScalingGroup, PodCliqueScalingGroupUpdateProgress
 from grove.meta import Manifest, Object
 from grove.plan.availability import ReplicaCliques, said_ready
@@ -63,7 +64,7 @@ class SetUpdate:
     new_turns: tuple[int, ...] = ()
     #: How many replicas there are beyond those that the set asks for.
     surge: int = 0
-    #: Why no further replica gets its turn although some are behind.
+    #: The replicas that must serve before a further one gets its turn, although some are behind.
     waits_for: Sequence[int] = ()
     #: Whether all follow, which the statuses of cliques do not say yet.
     settling: bool = False
@@ -71,6 +72,17 @@ class SetUpdate:
     @property
     def finished(self) -> bool:
         return not self.behind and not self.turns and not self.settling
+
+    @property
+    def record(self) -> str:
+        """The name of the record of the present template."""
+        assert self.state is not None
+        return names.template_revision(self.state.cliqueset.name, self.present.hash)
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the present template is recorded; until then nothing may follow it."""
+        return self.state is not None and self.record in self.state.recorded
 
     def revision(self, replica: int) -> TemplateRevision | None:
         """What a replica is built from; None for one that stays with a template which nobody recorded."""
@@ -141,8 +153,7 @@ class SetUpdate:
         group = state.groups.get(clique.group.group)
         if group is None or replica not in self.behind:
             return True
-        unplaced = names.base_gang(state.cliqueset.name, replica) not in state.placed
-        if unplaced and not state.cliqueset.update_paused:
+        if not state.cliqueset.update_paused and not _holds_nodes(state, replica):
             return True
         if not has_turn(state.cliqueset, replica):
             return False
@@ -168,7 +179,7 @@ def plan_update(state: UpdateState) -> SetUpdate:
     if not behind and not unfinished:
         return _settling(state, present, turns)
     surge = _surge(state)
-    waiting = {replica for replica in behind if not _is_placed(state, replica)}
+    waiting = {replica for replica in behind if not _holds_nodes(state, replica)}
     candidates = [
         replica for replica in sorted(behind) if replica not in unfinished and replica not in waiting
     ]
@@ -271,6 +282,19 @@ def _is_placed(state: UpdateState, replica: int) -> bool:
     return names.base_gang(state.cliqueset.name, replica) in state.placed
 
 
+def _holds_nodes(state: UpdateState, replica: int) -> bool:
+    """Whether a replica has something to lose: its base gang is placed, or was deleted while its pods run."""
+    if _is_placed(state, replica):
+        return True
+    cliques = (state.cliques.get(each.name) for each in state.layout.cliques(replica))
+    return any(
+        pod.bound and pod.keeps_place
+        for clique in cliques
+        if clique is not None
+        for pod in state.pods_of(clique)
+    )
+
+
 def _is_at_work(state: UpdateState, replica: int) -> bool:
     """Whether what an update took down of a replica is not back yet, above its minimum too."""
     name = state.cliqueset.name
@@ -306,34 +330,41 @@ def _next_turns(
     candidates: Sequence[int],
     surge: int,
 ) -> tuple[list[int], Sequence[int]]:
-    """The replicas that get their turn now; and if none does, those that must serve again first."""
+    """The replicas that get their turn now; and if none does, those that must serve first."""
     cliqueset = state.cliqueset
     recorded = names.template_revision(cliqueset.name, present.hash) in state.recorded
     if cliqueset.update_paused or not candidates or not recorded:
         return [], unfinished
-    budget = budget_of(cliqueset)
-    allowed = budget.unavailable + _serving_surge(state, surge)
+    surplus = range(cliqueset.spec.replicas, cliqueset.spec.replicas + surge)
+    idle = [replica for replica in surplus if not (_is_placed(state, replica) and _serves(state, replica))]
+    allowed = budget_of(cliqueset).unavailable + surge - len(idle)
     if len(unfinished) >= allowed:
-        return [], unfinished
+        return [], (*unfinished, *idle)
     serving = {replica for replica in candidates if _serves(state, replica)}
     down = [replica for replica in candidates if replica not in serving]
     chosen = down[: allowed - len(unfinished)]
     broken = list(_broken(state, {*unfinished, *candidates}))
     left = allowed - len(unfinished) - len(down) - len(broken)
     chosen += [replica for replica in candidates if replica in serving][: max(0, left)]
-    return chosen, () if chosen else (*unfinished, *broken)
-
-
-def _serving_surge(state: UpdateState, surge: int) -> int:
-    first = state.cliqueset.spec.replicas
-    return sum(_is_placed(state, first + n) and _serves(state, first + n) for n in range(surge))
+    return chosen, () if chosen else (*unfinished, *broken, *idle)
 
 
 def _broken(state: UpdateState, others: Collection[int]) -> Iterator[int]:
-    """Replicas that were placed, follow already and do not serve: they count against what may be down."""
+    """Replicas that were placed and do not serve: they count against what may be down.
+
+    One that was never placed does not: it may wait for nodes for as long as it likes.
+    """
     for replica in range(state.cliqueset.spec.replicas):
-        if replica not in others and _is_placed(state, replica) and not _available(state, replica):
+        if replica in others or not (_is_placed(state, replica) or _was_placed(state, replica)):
+            continue
+        if not _available(state, replica) or not _serves(state, replica):
             yield replica
+
+
+def _was_placed(state: UpdateState, replica: int) -> bool:
+    """Whether a replica lost all of its pods: its gang was restarted."""
+    gang = state.gangs.get(names.base_gang(state.cliqueset.name, replica))
+    return gang is not None and restarts(gang) > 0
 
 
 def update_progress(update: SetUpdate, *, now: datetime) -> Manifest | None:

@@ -22,14 +22,16 @@ def update_condition(update: SetUpdate) -> Condition | None:
         return _condition(
             conditions.UPDATE_PAUSED, f"{progress}; paused by the annotation {labels.UPDATE_PAUSED}"
         )
+    if not update.is_recorded:
+        message = f"{progress}; ControllerRevision {update.record} must be made first"
+        return _condition(conditions.ROLLING_RECREATE, message)
     at_work = update.turns or update.waits_for
     if not at_work and update.settling:
         return _condition(conditions.ROLLING_RECREATE, f"{progress}; their cliques are yet to say so")
     if not at_work:
         return _condition(conditions.ROLLING_RECREATE, f"{progress}; the next follow at once")
     replica = at_work[0]
-    verb = "is being updated" if replica in update.turns else "must be available again first"
-    message = f"{progress}; replica {replica} {verb}"
+    message = f"{progress}; {_needed(update, replica)}"
     why = _why_not(update, replica)
     return _condition(conditions.ROLLING_RECREATE, f"{message}: {why}" if why else message)
 
@@ -45,6 +47,15 @@ def update_news(cliqueset: PodCliqueSet, progress: Manifest | None) -> tuple[boo
     started, ended = progress["updateStartedAt"], progress["updateEndedAt"]
     is_new = before is None or before.update_started_at != started
     return is_new, ended is not None and (is_new or before is None or before.update_ended_at != ended)
+
+
+def _needed(update: SetUpdate, replica: int) -> str:
+    assert update.state is not None
+    if replica in update.turns:
+        return f"replica {replica} is being updated"
+    if replica >= update.state.cliqueset.spec.replicas:
+        return f"surplus replica {replica} must be available first"
+    return f"replica {replica} must be available again first"
 
 
 def _condition(reason: str, message: str) -> Condition:
