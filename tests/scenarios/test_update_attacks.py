@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.scenarios.stories import condition_of
 from tests.scenarios.updating import (
     NAME,
     ON_DELETE,
@@ -20,6 +21,8 @@ from tests.scenarios.updating import (
 
 from grove.api import kinds, labels
 from grove.meta import Manifest
+
+PAUSED = {"grove.io/update-paused": "true"}
 
 
 def small(replicas: int, **strategy: Any) -> Manifest:
@@ -272,5 +275,25 @@ def test_scaling_in_and_out_with_a_surge_ends_with_the_new_template_everywhere()
         await rollout.scale_set(4)
         await rollout.finish(12)
         assert min(4 - len(down(rollout, pods, replicas=4)) for pods in rollout.moments()) >= 1
+
+    play(story)
+
+
+@pytest.mark.parametrize("role", ["pc-a", "pc-b"])
+def test_a_gang_below_its_minimum_is_recycled_while_its_update_is_paused(role: str) -> None:
+    async def story(rollout: Rollout) -> None:
+        await rollout.start(shape((2, 2), (1, 1), (2, 2), replicas=1, terminationDelay="60s"), 6)
+        await rollout.change(role)
+        await rollout.until(lambda: len(set(rollout.versions(role))) == 2, "half of its pods are new")
+        await rollout.scene.edit(kinds.CLIQUESETS, NAME, {"metadata": {"annotations": PAUSED}})
+        await rollout.until_ready(6)
+        await rollout.cordon()
+        clique = f"{NAME}-0-pc-a" if role == "pc-a" else f"{NAME}-0-sg-x-1-pc-c"
+        lost = await rollout.lose(clique)
+        survivors = rollout.uids() - {lost["metadata"]["uid"]}
+        await rollout.until(
+            lambda: bool(condition_of(rollout.cliqueset, "GangTerminationPending")), "it counts down"
+        )
+        await rollout.until(lambda: not survivors & rollout.uids(), "the replica is recycled", seconds=90)
 
     play(story)

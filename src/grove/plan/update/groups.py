@@ -129,11 +129,11 @@ def plan_group_update(
     replica = labels.number(group.labels, labels.SET_REPLICA_INDEX)
     turn = cliqueset is not None and has_turn(cliqueset, replica)
     on_delete = cliqueset is not None and cliqueset.on_delete
+    selected = _unfinished(before, members, updated, pods_of)
     if on_delete or (not old and ended) or (old and not turn and (ended or not current)):
         # Nothing to do, or not yet: what was done last stays in the status.
-        is_open = not ended and not on_delete
+        is_open = selected is not None and not on_delete
         return GroupUpdate(_kept(before, counts), is_open=is_open, complete=complete)
-    selected = _unfinished(before, members, updated, pods_of)
     chosen = _next(group, old, members, pods_of) if turn and selected is None else None
     over = not old and selected is None
     started = before.update_started_at if before is not None and current and not ended else None
@@ -145,7 +145,8 @@ def plan_group_update(
         **counts,
         "readyReplicaIndicesSelectedToUpdate": known,
     }
-    return GroupUpdate(progress, not over, chosen is not None, complete)
+    at_work = turn or selected is not None
+    return GroupUpdate(progress, at_work and not over, chosen is not None, complete)
 
 
 def _members(

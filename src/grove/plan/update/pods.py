@@ -40,7 +40,8 @@ class CliqueUpdate:
     replace: tuple[Pod, ...] = ()
     #: As in the status; None where there never was an update.
     progress: Manifest | None = None
-    #: Whether pods are being replaced: until they are ready again, that they are missing is no loss.
+    #: Whether pods are being replaced: until they are ready again, that they are missing is no loss. While
+    #: an update waits or is paused and has left nothing missing, what is missing then is one.
     is_open: bool = False
     #: Whether another pod was chosen, which is deleted once the status says so.
     chosen: bool = False
@@ -79,15 +80,15 @@ def plan_clique_update(clique: PodClique, pods: Sequence[Pod], turn: Turn, *, no
     old, before = outdated_pods(clique, pods), clique.status.update_progress
     ended = before is None or before.update_ended_at is not None
     current = before is not None and before.pod_template_hash == pod_template_of(clique)
+    selected = _unfinished(clique, pods, before)
     if (not old and ended) or (old and turn is Turn.WAIT and (ended or not current)):
         # Nothing to do, or not yet: what was done last stays in the status.
-        return CliqueUpdate(progress=_manifest(before), is_open=not ended)
+        return CliqueUpdate(progress=_manifest(before), is_open=selected is not None)
     started = before.update_started_at if before is not None and current and not ended else None
     if turn is Turn.ON_DELETE:
         begun = before.update_started_at if before is not None and current else None
         over = before.update_ended_at if before is not None and current else None
         return CliqueUpdate(progress=_progress(clique, begun or timestamp(now), over or timestamp(now)))
-    selected = _unfinished(clique, pods, before)
     replace = _replaceable(old, turn, selected)
     chosen = _next(clique, pods, old, before) if selected is None and turn is Turn.ONE_BY_ONE else None
     done = not old and selected is None and (turn is not Turn.TOGETHER or _enough(clique, pods))
@@ -97,7 +98,8 @@ def plan_clique_update(clique: PodClique, pods: Sequence[Pod], turn: Turn, *, no
         timestamp(now) if done else None,
         None if done else chosen or selected or (before.ready_pods_selected_to_update if before else None),
     )
-    return CliqueUpdate(tuple(replace), progress, not done, chosen is not None)
+    at_work = turn is not Turn.WAIT or selected is not None
+    return CliqueUpdate(tuple(replace), progress, at_work and not done, chosen is not None)
 
 
 def _unfinished(
