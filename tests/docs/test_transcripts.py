@@ -30,6 +30,8 @@ NOT_RUN: Final = {
     "kubectl -n grove-system * secret*": "no operator serves webhooks here",
     "kubectl * *webhookconfiguration*": "no operator serves webhooks here",
     "docker *": "it needs a container engine and a registry",
+    "helm *": "it needs what `make helm` builds; tests/deploy/test_chart.py",
+    "grove install*": "its webhooks need the operator's container; tests/deploy/test_manifests.py",
     "kubectl -n grove-system rollout status*": "no container runs on the embedded cluster",
 }
 

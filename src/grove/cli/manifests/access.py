@@ -5,7 +5,7 @@ from typing import Final
 
 from grove.api import kinds
 from grove.api.labels import MANAGER
-from grove.cli.manifests.rules import blocks, rules_for
+from grove.cli.manifests.rules import blocks, makes_certificate, rules_for
 from grove.cli.manifests.values import SELECTOR, Values
 from grove.extensions import registry_for
 from grove.meta import Manifest
@@ -30,7 +30,7 @@ def desired_access(values: Values, namespace: str) -> list[Manifest]:
         _role("ClusterRole", CLUSTER_ROLE, everywhere),
         _binding("ClusterRole", CLUSTER_ROLE, namespace),
     ]
-    parts = blocks()
+    parts = blocks(configuration.server.webhooks.secret_name)
     election = configuration.leader_election
     if election.enabled:
         where = election.resource_namespace or namespace
@@ -39,8 +39,7 @@ def desired_access(values: Values, namespace: str) -> list[Manifest]:
             _role("Role", LEASE_ROLE, rules, where),
             _binding("Role", LEASE_ROLE, namespace, where),
         ]
-    automatic = configuration.server.webhooks.cert_provision_mode == "auto"
-    if values.serves_webhooks and automatic and parts.certificates:
+    if makes_certificate(configuration) and parts.certificates:
         rules = [each.manifest() for each in parts.certificates]
         found += [
             _role("Role", CERTIFICATE_ROLE, rules, namespace),

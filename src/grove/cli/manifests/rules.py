@@ -27,6 +27,7 @@ HERE: Final = "here"
 _VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete")
 _CONFIG_MAPS: Final = "configmaps"
 
+_TRUST: Final = "The authority of that certificate, written into Grove's own webhook configurations."
 #: Why a rule is there, by resource; what is not listed is an object that Grove makes for a set.
 _WHY: Final[Mapping[str, str]] = {
     str(kinds.CLIQUESETS): "The users' sets: read, and nothing but their metadata and status written.",
@@ -47,6 +48,9 @@ _WHY: Final[Mapping[str, str]] = {
     str(EVENTS): "What Grove tells, and what some schedulers tell of pods that wait.",
     str(LEASES): "The lease by which replicas elect a leader.",
     str(CRDS): "Optional: without it the operator finds out by looking and by dry runs alone.",
+    "secrets": "The certificate of the webhooks, in one Secret; what is created has no name yet.",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": _TRUST,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": _TRUST,
     _CONFIG_MAPS: "Optional: the scheduler's own configuration, by which a gang knows what will be refused.",
 }
 _OWNED: Final = "What Grove makes."
@@ -81,18 +85,22 @@ class Blocks:
     backends: Mapping[str, tuple[Rule, ...]]
     nvlink: tuple[Rule, ...]
     webhooks: tuple[Rule, ...]
-    #: In the namespace of the lease, and in that of the operator.
+    #: In the namespace of the lease.
     lease: tuple[Rule, ...]
+    #: In the namespace of the operator.
     certificates: tuple[Rule, ...]
 
 
-def blocks() -> Blocks:
-    """Every block; what a backend adds is what an operator with it needs more than one without."""
+def blocks(secret: str = "") -> Blocks:
+    """Every block; what a backend adds is what an operator with it needs more than one without.
+
+    `secret` is the name of the Secret with the certificate of the webhooks.
+    """
     plain = _configuration()
     default, *others = (make() for make in BUILT_INS.values())
     base = _needs(plain, [default])
     nvlink = _needs(plain, [default], domains=True)
-    served = _needs(_configuration(webhooks=True), [default])
+    served = _needs(_configuration(secret), [default])
     return Blocks(
         always=(
             *_rules(_everywhere(base)),
@@ -111,22 +119,28 @@ def blocks() -> Blocks:
 
 def rules_for(configuration: OperatorConfiguration, enabled: Iterable[str]) -> list[Manifest]:
     """The cluster-wide rules of an operator so configured, for the backends that it enables."""
-    found = blocks()
+    found = blocks(configuration.server.webhooks.secret_name)
     asked = [*found.always]
     for name in enabled:
         asked += found.backends.get(name, ())
     if configuration.network.auto_mnnvl_enabled:
         asked += found.nvlink
-    if configuration.server.webhooks.enabled is not False:
+    if makes_certificate(configuration):
         asked += found.webhooks
     return [each.manifest() for each in asked]
 
 
-def _configuration(*, webhooks: bool = False) -> OperatorConfiguration:
-    """A configuration with leader election, and webhooks with a certificate of the operator's own or none."""
+def makes_certificate(configuration: OperatorConfiguration) -> bool:
+    """Whether webhooks are served with a certificate that the operator makes itself."""
+    webhooks = configuration.server.webhooks
+    return webhooks.enabled is not False and webhooks.cert_provision_mode == "auto"
+
+
+def _configuration(secret: str = "") -> OperatorConfiguration:
+    """A configuration with leader election; with the name of a Secret, webhooks with a certificate in it."""
     plain = OperatorConfiguration()
     election = msgspec.structs.replace(plain.leader_election, enabled=True)
-    served = msgspec.structs.replace(plain.server.webhooks, enabled=webhooks)
+    served = msgspec.structs.replace(plain.server.webhooks, enabled=bool(secret), secret_name=secret)
     server = msgspec.structs.replace(plain.server, webhooks=served)
     return msgspec.structs.replace(plain, leader_election=election, server=server)
 
@@ -180,16 +194,23 @@ def _everywhere(needs: Iterable[Need]) -> list[Need]:
 
 def _rules(needs: Iterable[Need]) -> Iterator[Rule]:
     """As few rules as there are groups, sets of verbs and reasons; in the order of the needs."""
-    verbs: dict[tuple[Resource, str], list[str]] = {}
+    verbs: dict[tuple[Resource, str, str], list[str]] = {}
     for need in needs:
-        verbs.setdefault((need.resource, need.subresource), []).append(need.verb)
-    rules: dict[tuple[str, tuple[str, ...], str], list[str]] = {}
-    for (resource, subresource), asked in verbs.items():
-        ordered: tuple[str, ...] = tuple(verb for verb in _VERBS if verb in asked)
-        whole = f"{resource.plural}/{subresource}" if subresource else resource.plural
-        rules.setdefault((resource.gvk.group, ordered, _why(resource, subresource, asked)), []).append(whole)
-    for (group, ordered, why), resources in rules.items():
-        yield Rule(group, tuple(dict.fromkeys(resources)), ordered, why=why)
+        verbs.setdefault((need.resource, need.subresource, need.name), []).append(need.verb)
+    names: dict[tuple[Resource, str, tuple[str, ...]], list[str]] = {}
+    for (resource, subresource, name), asked in verbs.items():
+        ordered = tuple(str(verb) for verb in _VERBS if verb in asked)
+        # What concerns single objects is a rule apart from what concerns all of a kind.
+        key = (resource, f"{subresource}:" if name else subresource, ordered)
+        names.setdefault(key, []).append(name)
+    rules: dict[tuple[str, tuple[str, ...], tuple[str, ...], str], list[str]] = {}
+    for (resource, subresource, ordered), listed in names.items():
+        part = subresource.removesuffix(":")
+        whole = f"{resource.plural}/{part}" if part else resource.plural
+        group = (resource.gvk.group, ordered, tuple(filter(None, listed)), _why(resource, part, ordered))
+        rules.setdefault(group, []).append(whole)
+    for (api_group, ordered, listed_names, why), resources in rules.items():
+        yield Rule(api_group, tuple(dict.fromkeys(resources)), ordered, listed_names, why)
 
 
 def _why(resource: Resource, subresource: str, verbs: Iterable[str]) -> str:

@@ -1,0 +1,71 @@
+"""How images are made: what is in them is written down, and a release names its bases by digest."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+from scripts import sbom
+
+from grove import __version__
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+LOCK: Final = (ROOT / "requirements.lock").read_text()
+DOCKERFILE: Final = (ROOT / "deploy" / "Dockerfile").read_text()
+
+
+def test_the_bill_lists_every_pinned_package_that_the_image_keeps() -> None:
+    found = sbom.bill(sbom.OPERATOR, LOCK, DOCKERFILE, __version__)
+    names = {each["name"] for each in found["components"]}
+    assert {"aiohttp", "msgspec", "pyyaml", "cryptography"} <= names
+    assert "cel-expr-python" not in names
+    assert found["metadata"]["component"]["version"] == __version__
+
+
+def test_every_package_is_reached_from_the_image_and_every_reference_leads_somewhere() -> None:
+    found = sbom.bill(sbom.OPERATOR, LOCK, DOCKERFILE, __version__)
+    needs = {each["ref"]: each["dependsOn"] for each in found["dependencies"]}
+    known = {found["metadata"]["component"]["bom-ref"], *(each["bom-ref"] for each in found["components"])}
+    assert set(needs) == known
+    reached: set[str] = set()
+    ahead = [found["metadata"]["component"]["bom-ref"]]
+    while ahead:
+        each = ahead.pop()
+        if each not in reached:
+            reached.add(each)
+            ahead += needs[each]
+    assert reached == known
+
+
+def test_the_waiting_program_brings_no_package() -> None:
+    found = sbom.bill(sbom.WAITING, LOCK, DOCKERFILE, __version__)
+    assert found["components"] == []
+
+
+def test_the_bill_of_one_checkout_is_the_same_every_time() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "sbom.py"), sbom.OPERATOR]
+    first, second = (subprocess.run(command, capture_output=True, check=True).stdout for _ in range(2))
+    assert first == second
+    assert json.loads(first)["bomFormat"] == "CycloneDX"
+
+
+def test_packages_for_another_system_and_comments_are_left_out() -> None:
+    text = "a==1 \\\n    --hash=sha256:x\n    # via\n    #   b\n    #   c\nw==2 ; sys_platform == 'win32' \\\n    # via a\n"
+    (only,) = sbom.packages(text)
+    assert (only.name, only.version, only.needed_by) == ("a", "1", ["b", "c"])
+
+
+@pytest.mark.parametrize("base", ["", "python:3.13-slim", "python:3.13-slim@sha256:12"])
+def test_a_release_without_the_digest_of_a_base_is_refused(base: str) -> None:
+    environment = {"PATH": "/usr/bin:/bin", "PYTHON_IMAGE": base, "INITC_IMAGE": base}
+    command = ["bash", str(ROOT / "scripts" / "images.sh"), "registry.example.com/grove"]
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert ran.returncode == 1
+    assert "PYTHON_IMAGE must name a base image with its digest" in ran.stderr
+
+
+def test_both_bases_are_arguments_so_that_a_release_can_pin_them() -> None:
+    bases = [line.split()[1] for line in DOCKERFILE.splitlines() if line.startswith("FROM ")]
+    assert bases == ["${PYTHON_IMAGE}", "${INITC_IMAGE}", "${PYTHON_IMAGE}"]
