@@ -251,8 +251,10 @@ def test_without_one_rule_the_operator_names_what_is_missing() -> None:
                 plural, _, subresource = each.partition("/")
                 target = f"{plural}.{group}" if group else plural
                 target += f"/{subresource}" if subresource else ""
-                named = line.split(f"{target} (")[1].split(")")[0]
-                assert sorted(named.split(", ")) == sorted(rule["verbs"])
+                for name in rule.get("resourceNames", [""]):
+                    asked_for = f"{target} with name {name}" if name else target
+                    named = line.split(f"{asked_for} (")[1].split(")")[0]
+                    assert sorted(named.split(", ")) == sorted(rule["verbs"])
 
     run_world(story, options("1.37"), operator=False)
 
