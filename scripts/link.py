@@ -17,10 +17,17 @@ ROOT = Path(__file__).resolve().parent.parent
 LAUNCHER = """#!{python}
 import sys
 
-from grove.cli.main import main
+from {module} import main
 
 sys.exit(main())
 """
+
+#: The commands of pyproject.toml; kubectl finds its plugins by their names.
+COMMANDS = {
+    "grove": "grove.cli.main",
+    "kubectl-grove": "grove.cli.main",
+    "kubectl_complete-grove": "grove.cli.completing",
+}
 
 
 def link() -> None:
@@ -30,9 +37,10 @@ def link() -> None:
     for old in site.glob("grove_operator-*.dist-info"):
         shutil.rmtree(old)
     _tell(site, "grove-operator", _version(), {})
-    launcher = Path(sysconfig.get_path("scripts")) / "grove"
-    launcher.write_text(LAUNCHER.format(python=sys.executable))
-    launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    for name, module in COMMANDS.items():
+        launcher = Path(sysconfig.get_path("scripts")) / name
+        launcher.write_text(LAUNCHER.format(python=sys.executable, module=module))
+        launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
 
 
 def link_package(folder: Path) -> None:

@@ -71,7 +71,7 @@ def test_every_module_and_test_folder_that_is_run_exists() -> None:
 
 
 def test_the_module_of_the_commands_names_all_of_them() -> None:
-    listed = (grove.cli.__doc__ or "").split(": ")[1].split(".")[0]
+    listed = " ".join((grove.cli.__doc__ or "").split()).split(": ")[1].split(".")[0]
     assert set(listed.split(", ")) == commands()
 
 

@@ -7,7 +7,7 @@ import typer
 
 from grove.cli.log_options import LogFormatOption, LogLevelOption, log_as
 from grove.cli.options import ContextOption, KubeconfigOption
-from grove.cli.talk import Failed, Format, dumped, emit, say
+from grove.cli.talk import Failed, Form, Format, dumped, emit, say
 
 app = typer.Typer(
     name="backend",
@@ -22,7 +22,9 @@ OutputOption = Annotated[
 
 
 @app.command("list")
-def list_(output: OutputOption = None) -> None:
+def list_(
+    output: Annotated[Form, typer.Option("--output", "-o", help="How to print them.")] = Form.WIDE,
+) -> None:
     """List the backends that ship with Grove and those of installed packages.
 
     Capabilities are what a backend can honour on the best cluster that it is made for. A package whose
@@ -35,7 +37,10 @@ def list_(output: OutputOption = None) -> None:
     for each in installed():
         if each.problem:
             say(f"grove: not usable: {each.problem}")
-    emit(table(rows) if output is None else dumped([each.data() for each in rows], output))
+    if output.data is not None:
+        emit(dumped([each.data() for each in rows], output.data))
+    else:
+        emit("\n".join(str(each.data()["name"]) for each in rows) if output is Form.NAME else table(rows))
 
 
 @app.command()

@@ -88,13 +88,6 @@ def _without_nothing(value: "Manifest") -> "Manifest":
     }
 
 
-def _fields(incomplete: str) -> list[str]:
-    """The fields that the shell may offer."""
-    from grove.cli.config_fields import names
-
-    return [name for name in names() if name.startswith(incomplete)]
-
-
 @app.command()
 def explain(
     field: Annotated[
@@ -102,7 +95,6 @@ def explain(
         typer.Argument(
             help="A field by its path, for example server.webhooks.port; all of them if omitted.",
             show_default=False,
-            autocompletion=_fields,
         ),
     ] = "",
 ) -> None:

@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from grove.cli.talk import Format, dumped, emit
+from grove.cli.talk import Form, Format, dumped, emit
 
 
 def crds(
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to print them.")] = Format.YAML,
+    output: Annotated[Form, typer.Option("--output", "-o", help="How to print them.")] = Form.YAML,
 ) -> None:
     """Print Grove's CustomResourceDefinitions.
 
@@ -19,7 +19,11 @@ def crds(
     from grove.api.crd import definitions
 
     found = definitions()
-    if output is Format.JSON:
-        emit(dumped({"apiVersion": "v1", "kind": "List", "items": found}, output))
+    if output is Form.JSON:
+        emit(dumped({"apiVersion": "v1", "kind": "List", "items": found}, Format.JSON))
+    elif output is Form.YAML:
+        emit("---\n".join(dumped(each, Format.YAML) for each in found))
     else:
-        emit("---\n".join(dumped(each, output) for each in found))
+        from grove.cli.listing import names, table
+
+        emit(names(found) if output is Form.NAME else table(found))

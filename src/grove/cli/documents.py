@@ -1,4 +1,4 @@
-"""Read manifests as people write them: several documents, Lists, YAML or JSON, `-` for standard input.
+"""Read manifests as people write them: files, folders, URLs, `-`; several documents, Lists, YAML or JSON.
 
 Promises one sentence for every mistake, with the file and the place. Refuses what a quiet reader would get
 wrong: keys that are given twice. Never interprets what the objects mean.
@@ -8,13 +8,16 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from grove.cli.talk import Refused
 from grove.meta import Manifest
 from grove.words import value_in_words, yaml_problem
+
+_SCHEMES: Final = ("https://", "http://")
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +61,27 @@ _Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda loader, node: str(
 
 
 def read(paths: list[str]) -> list[Document]:
-    """Every object in the files, in order."""
+    """Every object in the files, in order; a folder stands for the manifests right in it, by name."""
     documents: list[Document] = []
     for path in paths:
-        documents += parse(_text(path), "standard input" if path == "-" else path)
+        if path.startswith(_SCHEMES):
+            from grove.cli.download import download, without_credentials
+
+            documents += parse(download(path), without_credentials(path))
+        else:
+            for each in _files(path):
+                documents += parse(_text(each), "standard input" if each == "-" else each)
     return documents
+
+
+def _files(path: str) -> list[str]:
+    folder = Path(path)
+    if path == "-" or not folder.is_dir():
+        return [path]
+    found = sorted(str(each) for each in folder.iterdir() if each.suffix in _SUFFIXES and each.is_file())
+    if not found:
+        raise Refused([f"{path}: is a folder without manifests ({', '.join(_SUFFIXES)})"])
+    return found
 
 
 def parse(text: str, name: str) -> list[Document]:

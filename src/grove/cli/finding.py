@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 
 from grove.api import kinds, labels
 from grove.api.clique import PodClique
@@ -14,13 +15,18 @@ from grove.cli.talk import Failed
 from grove.errors import Forbidden, NotFound
 from grove.extensions import installed
 from grove.kube.client import Client
-from grove.meta import Manifest, Resource
+from grove.meta import Manifest, Resource, resource
 from grove.view.pods import ShownPod
 from grove.view.world import World
 
+NODES: Final = resource("", "v1", "Node", namespaced=False)
 
-async def find(client: Client, namespace: str, name: str = "") -> World:
-    """The sets and gangs of a namespace (of all, when it is blank), or one set, and what is below."""
+
+async def find(client: Client, namespace: str, name: str = "", *, nodes: bool = False) -> World:
+    """The sets and gangs of a namespace (of all, when it is blank), or one set, and what is below.
+
+    With `nodes` also the nodes, as far as one may see them.
+    """
     fields = f"metadata.name={name}" if name else ""
     try:
         sets = await client.list_all(kinds.CLIQUESETS, type=PodCliqueSet, namespace=namespace, fields=fields)
@@ -46,7 +52,15 @@ async def find(client: Client, namespace: str, name: str = "") -> World:
         ),
         _scheduler_objects(client, namespace, selector),
     )
-    return World(sets, gangs, cliques, pods, objects, scaling_groups=groups)
+    seen = await _nodes(client) if nodes else []
+    return World(sets, gangs, cliques, pods, objects, seen, scaling_groups=groups)
+
+
+async def _nodes(client: Client) -> list[Manifest]:
+    try:
+        return await client.list_all(NODES, type=dict)
+    except Forbidden:
+        return []
 
 
 async def scheduler_resources(client: Client) -> Sequence[Resource]:
@@ -62,9 +76,9 @@ async def scheduler_resources(client: Client) -> Sequence[Resource]:
 async def _scheduler_objects(client: Client, namespace: str, selector: str) -> list[Manifest]:
     """Every scheduler object of these sets that we may read."""
     found: list[Manifest] = []
-    for resource in await scheduler_resources(client):
+    for each in await scheduler_resources(client):
         try:
-            found += await client.list_all(resource, type=dict, namespace=namespace, labels=selector)
+            found += await client.list_all(each, type=dict, namespace=namespace, labels=selector)
         except Forbidden:
             # Who may see pods but not the scheduler's objects still gets the rest of the tree.
             continue

@@ -8,11 +8,14 @@ what they need when they run: `grove --help` loads nothing of the operator.
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
 from grove.cli import (
     backend,
+    completion,
     config,
     crds,
     demo,
@@ -24,9 +27,13 @@ from grove.cli import (
     tree,
     up,
     upgrade,
+    usage,
     version,
     wait_for,
 )
+
+#: What a shell asks; see `completing`.
+_COMPLETE: Final = "__complete"
 
 app = typer.Typer(
     name="grove",
@@ -55,13 +62,31 @@ app.command(
     add_help_option=False,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )(wait_for.wait_for)
+app.command()(completion.completion)
 app.command()(version.version)
+usage.show_examples(app)
+
+
+@app.callback()
+def everything(
+    version_: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", callback=version.show, is_eager=True),
+    ] = False,
+) -> None:
+    """Schedule multi-role AI workloads all-or-nothing, with whatever scheduler the cluster runs."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and say how it went."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == [_COMPLETE]:
+        from grove.cli.completing import answer
+
+        print("\n".join(answer(words[1:]).lines()))
+        return 0
     try:
-        code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
+        code = app(args=words, standalone_mode=False, prog_name=_called())
     except typer.Abort:
         return 130
     except typer.Exit as stop:
@@ -73,6 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         return _failed(error)
     return code if isinstance(code, int) else 0
+
+
+def _called() -> str:
+    """What people type: kubectl finds its plugins by the names of their programs."""
+    return "kubectl grove" if Path(sys.argv[0]).name == "kubectl-grove" else "grove"
 
 
 def _failed(error: Exception) -> int:

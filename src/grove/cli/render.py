@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grove.cli.talk import Failed, Format, Refused, dumped, emit, say
+from grove.cli.talk import Failed, Form, Format, Refused, dumped, emit, say
 from grove.words import counted
 
 if TYPE_CHECKING:
@@ -36,7 +36,12 @@ class Minor(StrEnum):
 
 def render(
     file: Annotated[
-        list[str], typer.Option("--file", "-f", help="File with PodCliqueSets, '-' for standard input.")
+        list[str],
+        typer.Option(
+            "--file",
+            "-f",
+            help="File, folder or URL with PodCliqueSets, '-' for standard input; also several.",
+        ),
     ],
     backend: Annotated[
         str,
@@ -45,7 +50,7 @@ def render(
     kubernetes: Annotated[
         Minor, typer.Option(help="Whose native gang API to use; 'none' for a cluster without one.")
     ] = Minor.V136,
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to print.")] = Format.YAML,
+    output: Annotated[Form, typer.Option("--output", "-o", help="How to print.")] = Form.YAML,
 ) -> None:
     """Show what a PodCliqueSet becomes, without a cluster.
 
@@ -68,8 +73,7 @@ def render(
     for section in sections:
         for line in section.notes:
             say(line)
-    text = _as_yaml(sections, kubernetes.value) if output is Format.YAML else _as_json(sections)
-    emit(text)
+    emit(_as_text(sections, output, kubernetes.value))
 
 
 def _check_backend(backend: str) -> None:
@@ -166,6 +170,17 @@ def _annotated(manifest: "Manifest", key: str, value: str) -> "Manifest":
     metadata = manifest["metadata"]
     annotations = {**(metadata.get("annotations") or {}), key: value}
     return {**manifest, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _as_text(sections: Sequence[Section], output: Form, minor: str) -> str:
+    from grove.cli.listing import names, table
+
+    if output is Form.YAML:
+        return _as_yaml(sections, minor)
+    if output is Form.JSON:
+        return _as_json(sections)
+    items = [item for section in sections for item in section.objects]
+    return names(items) if output is Form.NAME else table(items)
 
 
 def _as_json(sections: Sequence[Section]) -> str:

@@ -20,6 +20,20 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class Form(StrEnum):
+    """How objects are printed."""
+
+    NAME = "name"
+    WIDE = "wide"
+    YAML = "yaml"
+    JSON = "json"
+
+    @property
+    def data(self) -> Format | None:
+        """The format of whole objects; None for what shows only a part of them."""
+        return Format(self.value) if self in (Form.YAML, Form.JSON) else None
+
+
 class Refused(Terminal):
     """The input was refused; `lines` holds one sentence for each reason."""
 

@@ -1,8 +1,9 @@
 """The read model as text and as data: the words and the lines of `grove tree`. Pure; decides nothing."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
+from grove.cli.listing import name_of
 from grove.meta import Manifest
 from grove.view.model import (
     CliqueSetView,
@@ -15,6 +16,7 @@ from grove.view.model import (
     ScalingGroupView,
 )
 from grove.view.pods import CONTAINER
+from grove.words import duration_in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,10 @@ class Node:
     #: Why it is not as it should be; empty when it is.
     why: tuple[Reason, ...] = ()
     children: "tuple[Node, ...]" = ()
+    #: What there is to know where there is room for it.
+    wide: tuple[str, ...] = ()
+    #: What kubectl calls it.
+    reference: str = ""
 
 
 def nodes(forest: Forest) -> list[Node]:
@@ -40,9 +46,16 @@ def nodes(forest: Forest) -> list[Node]:
     ]
 
 
-def lines(node: Node, *, plain: bool = False) -> list[str]:
-    """The tree as text; `plain` uses ASCII only."""
-    return [_line(node), *_below(node, "", plain=plain)]
+def lines(node: Node, *, plain: bool = False, wide: bool = False) -> list[str]:
+    """The tree as text; `plain` uses ASCII only, `wide` has everything that is known."""
+    return [_line(node, wide=wide), *_below(node, "", plain=plain, wide=wide)]
+
+
+def names(node: Node) -> Iterator[str]:
+    """What kubectl calls the objects of a tree."""
+    yield node.reference
+    for child in node.children:
+        yield from names(child)
 
 
 def as_manifest(node: Node) -> Manifest:
@@ -65,7 +78,7 @@ def _cliqueset(view: CliqueSetView) -> Node:
         "placedGangs": view.placed,
     }
     children = (*_gangs(view.gangs), *_cliques(view.cliques), *_scaling_groups(view.scaling_groups))
-    return Node(view.kind, str(view.key), (*words, *_going(view)), facts, view.why, children)
+    return _node(view, str(view.key), words, facts, children)
 
 
 def _gangs(views: Iterable[GangView]) -> tuple[Node, ...]:
@@ -95,7 +108,7 @@ def _gang(view: GangView, *, name: str) -> Node:
     objects = (_object(each) for each in view.objects)
     cliques = (*_cliques(view.cliques), *_scaling_groups(view.scaling_groups))
     children = (*objects, *cliques, *(_pod(pod) for pod in view.pods), *_gangs(view.scaled_gangs))
-    return Node(view.kind, name, (*words, *_going(view)), facts, view.why, children)
+    return _node(view, name, words, facts, children)
 
 
 def _which(view: GangView) -> tuple[str, ...]:
@@ -107,12 +120,11 @@ def _which(view: GangView) -> tuple[str, ...]:
 
 def _scaling_groups(views: Iterable[ScalingGroupView]) -> tuple[Node, ...]:
     return tuple(
-        Node(
-            view.kind,
+        _node(
+            view,
             view.name,
-            (f"{view.available} of {view.replicas} available", f"needs {view.minimum}", *_going(view)),
+            (f"{view.available} of {view.replicas} available", f"needs {view.minimum}"),
             {"replicas": view.replicas, "availableReplicas": view.available, "minimum": view.minimum},
-            view.why,
             _cliques(view.cliques),
         )
         for view in views
@@ -120,17 +132,17 @@ def _scaling_groups(views: Iterable[ScalingGroupView]) -> tuple[Node, ...]:
 
 
 def _object(view: ObjectView) -> Node:
-    return Node(view.kind, view.name, (view.api_version,), {"apiVersion": view.api_version})
+    node = _node(view, view.name, (view.api_version,), {"apiVersion": view.api_version})
+    return replace(node, words=(view.api_version,), why=())
 
 
 def _cliques(views: Iterable[CliqueView]) -> tuple[Node, ...]:
     return tuple(
-        Node(
-            view.kind,
+        _node(
+            view,
             view.name,
-            (f"{view.ready} of {view.replicas} ready", *_going(view)),
+            (f"{view.ready} of {view.replicas} ready",),
             {"replicas": view.replicas, "ready": view.ready, "minimum": view.minimum},
-            view.why,
             tuple(_pod(pod) for pod in view.pods),
         )
         for view in views
@@ -148,7 +160,29 @@ def _pod(view: PodView) -> Node:
         words.append(f"behind {', '.join(view.gates)}")
     # What the scheduler says about each pod stands once, at the gang.
     why = tuple(reason for reason in view.why if reason.source == CONTAINER)
-    return Node(view.kind, view.name, tuple(words), facts, why)
+    # A phase says already that a pod is being deleted.
+    node = replace(_node(view, view.name, words, facts), words=tuple(words), why=why)
+    return replace(
+        node, wide=(*_place(view), *([f"host {view.hostname}"] if view.hostname else []), *node.wide)
+    )
+
+
+def _place(view: PodView) -> Iterator[str]:
+    """Where the node of a pod stands, as far as nodes were looked at."""
+    if view.node is not None:
+        yield from (
+            f"{what} {where}" for what, where in (("zone", view.node.zone), ("rack", view.node.rack)) if where
+        )
+
+
+def _node(
+    view: ObjectView, name: str, words: Sequence[str], facts: Manifest, children: tuple[Node, ...] = ()
+) -> Node:
+    """An object with what all of them have."""
+    age = (f"age {duration_in_words(view.age.total_seconds())}",) if view.age is not None else ()
+    reference = name_of(view.kind, view.api_version, view.name)
+    told = (*words, *_going(view))
+    return Node(view.kind, name, told, facts, view.why, children, wide=age, reference=reference)
 
 
 def _going(view: ObjectView) -> tuple[str, ...]:
@@ -160,16 +194,16 @@ def _said(reason: Reason) -> str:
     return f"{'why not' if reason.blocking else 'note'}: {reason}"
 
 
-def _line(node: Node) -> str:
+def _line(node: Node, *, wide: bool) -> str:
     line = f"{node.kind} {node.name}"
-    return "  ".join((line, *node.words))
+    return "  ".join((line, *node.words, *(node.wide if wide else ())))
 
 
-def _below(node: Node, indent: str, *, plain: bool) -> list[str]:
+def _below(node: Node, indent: str, *, plain: bool, wide: bool) -> list[str]:
     fork, last, bar = ("|- ", "`- ", "|  ") if plain else ("├─ ", "└─ ", "│  ")
     found = [f"{indent}{bar if node.children else '   '}{_said(reason)}" for reason in node.why]
     for position, child in enumerate(node.children, start=1):
         end = position == len(node.children)
-        found.append(f"{indent}{last if end else fork}{_line(child)}")
-        found += _below(child, indent + ("   " if end else bar), plain=plain)
+        found.append(f"{indent}{last if end else fork}{_line(child, wide=wide)}")
+        found += _below(child, indent + ("   " if end else bar), plain=plain, wide=wide)
     return found
