@@ -15,6 +15,7 @@ import typer
 
 from grove.cli import (
     backend,
+    bundle,
     completion,
     config,
     crds,
@@ -52,6 +53,7 @@ app.command()(run.run)
 app.command()(up.up)
 app.command()(demo.demo)
 app.command()(doctor.doctor)
+app.command()(bundle.bundle)
 app.add_typer(rollout.app)
 app.add_typer(backend.app)
 app.add_typer(config.app)

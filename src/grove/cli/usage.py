@@ -26,6 +26,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "demo": ("grove demo",),
     "doctor": ("grove doctor", "grove doctor -n grove-system -o json"),
+    "bundle": ("grove bundle", "grove bundle -n team-a --since 30m", "grove bundle -A --file grove.tar.gz"),
     "rollout status": ("grove rollout status llm", "grove rollout status llm --watch --timeout 600"),
     "rollout history": ("grove rollout history llm",),
     "rollout pause": ("grove rollout pause llm",),

@@ -2,7 +2,7 @@
 
 import asyncio
 import builtins
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -40,6 +40,11 @@ class Reads:
         """One object; raises NotFound if there is none."""
         call = Call("GET", object_path(resource, key, subresource))
         return codec(type).one((await self._exchange.answer(call)).body, str(call))
+
+    async def text(self, path: str, query: Sequence[tuple[str, str]] = ()) -> str:
+        """What stands at a path that is no object: a log, or what a pod serves behind the proxy."""
+        call = Call("GET", path, tuple(query), accept="*/*")
+        return (await self._exchange.answer(call)).body.decode("utf-8", "replace")
 
     async def list(
         self,

@@ -1,0 +1,199 @@
+"""`grove bundle`: what is in it, and above all what is not."""
+
+import io
+import json
+import tarfile
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.cli.test_doctor import install
+
+from grove.cli.bundling.archive import Archive
+from grove.cli.bundling.collection import Wanted, collect
+from grove.cli.bundling.redaction import REMOVED, redacted, redacted_text
+from grove.embedded.identity import User
+from grove.kube.client import Client
+from grove.kube.limiter import Limiter
+from grove.meta import Manifest, resource
+from grove.testing import make
+from grove.testing.memory import MemoryTransport
+from grove.testing.virtual_time import virtual_clock
+from grove.testing.world import World, WorldOptions, run_world
+
+from .conftest import Grove
+from .processes import kubectl, started
+
+SECRETS = resource("", "v1", "Secret")
+#: Planted in every place where a secret could be; none of them may come out.
+PLANTED = "hunter2"
+JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJtZSJ9.c2lnbmF0dXJl"
+
+POD: Manifest = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "name": "a",
+        "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": json.dumps({"env": [{"value": PLANTED}]}),
+            "example.com/registry": f"https://me:{PLANTED}@registry.example.com/v2",
+            "example.com/api-key": PLANTED,
+        },
+        "managedFields": [{"manager": PLANTED}],
+    },
+    "spec": {
+        "imagePullSecrets": [{"name": "pull"}],
+        "containers": [
+            {
+                "name": "main",
+                "image": "model:1",
+                "env": [
+                    {"name": "HF_HOME", "value": PLANTED},
+                    {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "hf"}}},
+                ],
+                "command": ["serve", "--model=llama", f"--api-key={PLANTED}"],
+                "args": ["--hf-token", PLANTED, "--port", "80", f"--db=postgres://u:{PLANTED}@db/x", JWT],
+            }
+        ],
+    },
+    "status": {"message": f"cannot pull: Authorization: Bearer {PLANTED}{PLANTED}"},
+}
+
+
+def test_no_planted_secret_comes_out_and_what_is_needed_stays() -> None:
+    kept = redacted(POD)
+    assert PLANTED not in json.dumps(kept)
+    assert JWT not in json.dumps(kept)
+    (container,) = kept["spec"]["containers"]
+    assert container["env"] == [
+        {"name": "HF_HOME", "value": REMOVED},
+        {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "hf"}}},
+    ]
+    assert container["command"] == ["serve", "--model=llama", f"--api-key={REMOVED}"]
+    assert container["args"][:4] == ["--hf-token", REMOVED, "--port", "80"]
+    assert container["args"][4] == f"--db=postgres://{REMOVED}@db/x"
+    assert container["image"] == "model:1"
+    assert kept["spec"]["imagePullSecrets"] == [{"name": "pull"}]
+
+
+def test_the_values_of_a_secret_are_removed_and_its_keys_stay() -> None:
+    kept = redacted({"kind": "Secret", "data": {"tls.key": PLANTED}, "stringData": {"x": PLANTED}})
+    assert kept["data"] == {"tls.key": REMOVED}
+    assert kept["stringData"] == {"x": REMOVED}
+
+
+TEXTS = {
+    "a password in a log": f'level=info password="{PLANTED}" user=me',
+    "a token in JSON": json.dumps({"access_token": PLANTED}),
+    "a URL": f"GET https://me:{PLANTED}@host/path",
+    "a header": f"Authorization: Bearer {PLANTED}{PLANTED}",
+    "a key": f"-----BEGIN EC PRIVATE KEY-----\n{PLANTED}\n-----END EC PRIVATE KEY-----\n",
+    "the beginning of a key that was cut off": f"-----BEGIN PRIVATE KEY-----\n{PLANTED}",
+    "a token by its looks": "AKIAABCDEFGHIJKLMNOP",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_texts_lose_what_looks_like_a_credential(text: str) -> None:
+    kept = redacted_text(text)
+    assert PLANTED not in kept
+    assert "AKIA" not in kept
+    assert REMOVED in kept
+
+
+def test_sentences_of_the_operator_stay_as_they_are() -> None:
+    said = "0 of 2 pods placed; 0/4 nodes are available: 4 Insufficient nvidia.com/gpu. took=3s"
+    assert redacted_text(said) == said
+
+
+async def collected(world: World, client: Client, limit: int = 64 << 20) -> Archive:
+    archive = Archive(limit)
+    now = virtual_clock().now
+    await collect(Wanted(client, "https://here", "", timedelta(hours=1), now, lambda step: None), archive)
+    return archive
+
+
+def secretive(name: str) -> Manifest:
+    manifest = make.cliqueset_manifest(name, {"worker": 2})
+    (clique,) = manifest["spec"]["template"]["cliques"]
+    clique["spec"]["podSpec"]["containers"][0] |= {
+        "env": [{"name": "PASSWORD", "value": PLANTED}],
+        "args": ["--token", PLANTED],
+    }
+    return manifest
+
+
+def test_a_bundle_holds_objects_events_logs_and_findings_and_no_secret() -> None:
+    async def story(world: World) -> None:
+        await install(world)
+        await world.apply(secretive("train"))
+        await world.settle()
+        await world.user.create(
+            SECRETS, {"metadata": {"name": "s", "namespace": "default"}, "stringData": {"a": PLANTED}}
+        )
+        archive = await collected(world, world.user)
+        assert {
+            "versions.json",
+            "doctor.json",
+            "objects/podcliquesets.grove.io.yaml",
+            "objects/podgangs.scheduler.grove.io.yaml",
+            "objects/podgroups.scheduling.k8s.io.yaml",
+            "objects/pods.yaml",
+            "objects/events.yaml",
+            "objects/nodes.yaml",
+            "operator/deployment.yaml",
+        } <= archive.entries.keys()
+        everything = b"\n".join(archive.entries.values()).decode()
+        assert PLANTED not in everything
+        assert REMOVED in everything
+        sets = list(yaml.safe_load_all(archive.entries["objects/podcliquesets.grove.io.yaml"]))
+        assert [each["metadata"]["name"] for each in sets] == ["train"]
+
+    run_world(story)
+
+
+def test_what_may_not_be_read_and_what_is_too_much_is_in_the_index(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        nobody = Client(MemoryTransport(world.cluster.app, User("nobody", ())), limiter=Limiter.off())
+        hidden = await collected(world, nobody)
+        assert "versions.json" in hidden.entries
+        assert {"podcliquesets.grove.io", "pods", "operator"} <= {each["what"] for each in hidden.skipped}
+        small = await collected(world, world.user, limit=4096)
+        assert small.size <= 4096
+        assert any("larger than" in each["why"] for each in small.skipped)
+        small.write(tmp_path / "b.tar.gz", {"kubernetes": "x"}, virtual_clock().now())
+
+    run_world(story, WorldOptions(), operator=False)
+    with tarfile.open(tmp_path / "b.tar.gz") as tar:
+        assert tar.getnames()[0] == "grove-bundle/index.json"
+        first = tar.extractfile("grove-bundle/index.json")
+        assert first is not None
+        index = json.loads(first.read())
+        names = tar.getnames()[1:]
+    assert index["skipped"]
+    assert {each["path"] for each in index["entries"]} == {name.partition("/")[2] for name in names}
+    assert (tmp_path / "b.tar.gz").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_command_writes_one_file_about_a_cluster_of_grove_up(
+    grove: Grove, tmp_path: Path, examples: Path
+) -> None:
+    kubeconfig, file = tmp_path / "kubeconfig", tmp_path / "bundle.tar.gz"
+    with started("up", "--write-kubeconfig", str(kubeconfig), folder=tmp_path) as process:
+        process.output.readline()
+        kubectl(kubeconfig, "apply", "-f", str(examples / "too-big.yaml"))
+        kubectl(kubeconfig, "wait", "podgang/too-big-0", "--for=condition=Scheduled=False", "--timeout=30s")
+        ran = grove("bundle", "--kubeconfig", str(kubeconfig), "--file", str(file))
+        process.ask_to_stop()
+    assert (ran.code, ran.out) == (0, f"{file}\n"), ran.err
+    with tarfile.open(fileobj=io.BytesIO(file.read_bytes())) as tar:
+        names = tar.getnames()
+    assert "grove-bundle/objects/podgangs.scheduler.grove.io.yaml" in names
+    assert not list(tmp_path.glob(".*.partial"))
+
+
+def test_a_time_that_is_none_is_wrong_usage(grove: Grove) -> None:
+    ran = grove("bundle", "--since", "yesterday")
+    assert ran.code == 2
+    assert "--since" in ran.err
