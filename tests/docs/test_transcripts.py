@@ -38,6 +38,7 @@ NOT_RUN: Final = {
 #: What a page takes for granted, in commands before its first one.
 BEFORE: Final = {
     "docs/guides/backends.md": ["grove up --no-operator"],
+    "docs/guides/bundle.md": ["grove up"],
     "docs/guides/disruption.md": ["grove up"],
     "docs/guides/migration.md": ["grove up"],
     "docs/guides/real-cluster.md": ["grove up --no-operator", "grove crds | kubectl delete -f -"],
