@@ -19,7 +19,7 @@ KUBERNETES ?= 1.36
 # How often `make e2e` plays its stories of gangs: short, or full for every count and moment.
 STORIES ?= short
 
-.PHONY: help setup setup-dev demo test chaos check format generate compat bench real helm e2e contract lock clean
+.PHONY: help setup setup-dev demo test chaos check format generate compat bench real helm e2e contract alerts lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,13 +76,17 @@ real: setup ## Install real control planes (etcd, Kubernetes) for the tests that
 	@$(BIN)/python -m grove.real install --minors "$(MINORS)" --schedulers "$(SCHEDULERS)"
 
 helm: setup ## Install Helm for the tests of the chart
-	@$(BIN)/python -m grove.real helm
+	@$(BIN)/python -m grove.real tool helm
 
 e2e: setup-dev ## Gangs, faults and permissions on real control planes (after `make real`); MINORS=1.36 for one, SCHEDULERS=all for others, STORIES=full for every variant of the stories, RECORD=1 to record
 	@GROVE_E2E_MINORS="$(MINORS)" GROVE_E2E_SCHEDULERS="$(SCHEDULERS)" GROVE_E2E_STORIES="$(STORIES)" $(BIN)/python -m pytest -n 0 -rs -m real $(if $(RECORD),--record) tests/e2e
 
 contract: setup-dev ## The API contract suite on real control planes (after `make real`); MINORS=1.36 for one
 	@$(BIN)/python scripts/contract_real.py "$(MINORS)"
+
+alerts: setup-dev ## Test the alert rules and the queries of the dashboard with promtool, which is built first where it is missing
+	@$(BIN)/python -m grove.real tool promtool >/dev/null
+	@$(BIN)/python -m pytest -n 0 -rs tests/deploy/test_monitoring.py
 
 lock: ## Pin the dependencies again (needs the package index)
 	@bash scripts/lock.sh

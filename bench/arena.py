@@ -40,6 +40,7 @@ apiVersion: operator.config.grove.io/v1alpha1
 kind: OperatorConfiguration
 server:
   healthProbes: {{bindAddress: 127.0.0.1, port: {port}}}
+  metrics: {{bindAddress: 127.0.0.1, port: {port}}}
 """
 _ONE_SCHEDULER: Final = """\
 scheduler: {{profiles: [{{name: {name}}}], defaultProfileName: {name}}}

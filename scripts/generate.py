@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from scripts import agreement, chart, commands, edits, matrix  # noqa: E402
+from scripts import agreement, chart, commands, dashboard, edits, matrix, metrics  # noqa: E402
 
 from grove.api import crd_files, reference  # noqa: E402 - the checkout need not be installed
 from grove.embedded import deviations  # noqa: E402
@@ -32,6 +32,8 @@ GENERATORS: Sequence[Generator] = (
     ("deploy", chart.kustomize_files, "*.yaml"),
     ("deploy/helm/grove", chart.chart_files, "**/*.yaml"),
     ("src/grove/cli/manifests/monitoring", chart.packaged_files, "*"),
+    ("docs/reference", metrics.files, "*.md"),
+    ("deploy/monitoring", dashboard.files, "*.json"),
 )
 
 

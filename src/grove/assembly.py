@@ -28,8 +28,10 @@ from grove.controllers.members import (
     PODS_BY_GANG,
     PODS_BY_OWNER,
 )
+from grove.controllers.memory.census import Census
 from grove.controllers.memory.contests import Contests
 from grove.controllers.memory.disruptions import Disruptions
+from grove.controllers.memory.holdings import Holdings
 from grove.controllers.memory.liveness import Liveness
 from grove.controllers.memory.milestones import Milestones
 from grove.controllers.memory.pod_limit import PodLimit
@@ -61,6 +63,7 @@ from grove.runtime.lease import LeaderElector, LeaseTimes
 from grove.runtime.manager import Manager
 from grove.runtime.metrics import Metrics
 from grove.runtime.outcome import Outcome
+from grove.runtime.request_metrics import RequestMetrics
 from grove.webhook.authorizer import own_user
 from grove.webhook.reviews import reviews_by_path
 from grove.webhook.server import WebhookServer
@@ -141,10 +144,12 @@ async def assemble(
     What a leader writes besides its lease and events about itself passes the elector's fence. `host` is where
     probes are served unless the configuration says. `webhooks` are served leading or not.
     """
+    metrics = Metrics()
+    client = client.observed(RequestMetrics(metrics))
     process = _Process(
-        client, configuration, identity, clock or SystemClock(), rng or random.Random(), Metrics(), only
+        client, configuration, identity, clock or SystemClock(), rng or random.Random(), metrics, only
     )
-    elector = _elector(process, election_client or client)
+    elector = _elector(process, election_client)
     own_events = process.recorder()
     if elector is not None:
         process = replace(process, client=client.fenced(elector.fence))
@@ -203,7 +208,7 @@ def _dependencies(process: _Process) -> Dependencies:
     return Dependencies(
         cache,
         applier,
-        Reporter(applier, StatusThrottle(clock, traffic, load)),
+        Reporter(applier, _throttle(process, traffic, load)),
         Liveness(client),
         _scheduling(process, cache, observation, remarks),
         process.recorder(),
@@ -217,6 +222,34 @@ def _dependencies(process: _Process) -> Dependencies:
     )
 
 
+def _throttle(process: _Process, traffic: PodTraffic, load: WriteLoad) -> StatusThrottle:
+    lag = process.metrics.histogram("grove_status_lag_seconds")
+    throttle = StatusThrottle(
+        process.clock, traffic, load, lagged=lambda about, seconds: lag.labels(str(about)).observe(seconds)
+    )
+    process.metrics.gauge("grove_status_oldest_unwritten_seconds").set_function(lambda: throttle.oldest)
+    return throttle
+
+
+def _count_gangs(process: _Process, deps: Dependencies, manager: Manager) -> None:
+    """Tell how gangs and sets stand; the process of one backend leaves that to the operator."""
+    if process.only:
+        return
+    metrics, clock, scheduling = process.metrics, process.clock, deps.scheduling
+    census = Census(
+        metrics,
+        clock,
+        enabled=lambda name: scheduling.registry.get(name) is not None,
+        answers=manager.working.is_set,
+    )
+    holdings = Holdings(metrics, clock, answers=manager.working.is_set)
+    deps.cache.listen(kinds.GANGS, census.saw_gang)
+    deps.cache.listen(kinds.CLIQUESETS, census.saw_set)
+    deps.cache.listen(kinds.GANGS, holdings.saw_gang)
+    deps.cache.listen(kinds.CLIQUES, holdings.saw_clique)
+    deps.cache.listen(kinds.PODS, holdings.saw_pod)
+
+
 def _manager(
     process: _Process,
     deps: Dependencies,
@@ -225,7 +258,8 @@ def _manager(
     host: str | None,
 ) -> Manager:
     """What starts and stops everything; without a `host` it serves no probes and tunes no collector."""
-    probes = process.configuration.server.health_probes
+    server = process.configuration.server
+    probes, page = server.health_probes, server.metrics
     manager = Manager(
         deps.cache,
         list(controllers.values()),
@@ -233,6 +267,7 @@ def _manager(
         recorder=deps.recorder,
         elector=elector,
         health_address=(probes.bind_address or host, probes.port) if host is not None else None,
+        metrics_address=(page.bind_address or host, page.port) if host is not None else None,
         tune_gc=host is not None,
     )
     scheduling = deps.scheduling
@@ -242,6 +277,7 @@ def _manager(
     manager.add_service("remarks", scheduling.remarks.run)
     manager.add_service("claim templates", deps.devices.run)
     manager.add_service("definitions", definitions.run)
+    _count_gangs(process, deps, manager)
     return manager
 
 
@@ -466,12 +502,13 @@ def _gone(forget: Callable[[str], None], old: Object | None, new: Object | None)
         forget(old.uid)
 
 
-def _elector(process: _Process, client: Client) -> LeaderElector | None:
+def _elector(process: _Process, client: Client | None) -> LeaderElector | None:
+    """Who waits for the lease, with a client of its own if there is one."""
     election, identity = process.configuration.leader_election, process.identity
     if not election.enabled:
         return None
     return LeaderElector(
-        client,
+        process.client if client is None else client.observed(RequestMetrics(process.metrics)),
         Key(election.resource_namespace or identity.namespace, election.lease_name(process.only)),
         identity.name,
         clock=process.clock,

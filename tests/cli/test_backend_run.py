@@ -11,7 +11,7 @@ CONFIGURATION = """
 apiVersion: operator.config.grove.io/v1alpha1
 kind: OperatorConfiguration
 logFormat: text
-server: {healthProbes: {bindAddress: 127.0.0.1, port: 0}}
+server: {healthProbes: {bindAddress: 127.0.0.1, port: 0}, metrics: {bindAddress: 127.0.0.1, port: 0}}
 leaderElection: {enabled: true}
 scheduler:
   profiles: [{name: default-scheduler}, {name: kai-scheduler, external: %s}]

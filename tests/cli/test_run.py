@@ -24,7 +24,7 @@ CONFIGURATION = """
 apiVersion: operator.config.grove.io/v1alpha1
 kind: OperatorConfiguration
 logFormat: text
-server: {healthProbes: {bindAddress: 127.0.0.1, port: %d}}
+server: {healthProbes: {bindAddress: 127.0.0.1, port: %d}, metrics: {port: 0}}
 """
 
 
@@ -66,7 +66,7 @@ def test_only_an_explicit_address_lets_it_listen_beyond_the_loopback(
 ) -> None:
     file = configuration(tmp_path)
     document = yaml.safe_load(file.read_text())
-    file.write_text(yaml.safe_dump({**document, "server": {"healthProbes": probes}}))
+    file.write_text(yaml.safe_dump({**document, "server": {"healthProbes": probes, "metrics": {"port": 0}}}))
     with started("run", "--kubeconfig", str(cluster), "--config", str(file), folder=tmp_path) as process:
         process.wait_until_said("health server listens")
         assert bool(listening_elsewhere([process.group])) == everywhere

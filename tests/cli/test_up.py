@@ -117,7 +117,7 @@ def test_values_out_of_range_are_wrong_usage(grove: Grove, option: list[str]) ->
 def test_a_configuration_without_an_address_listens_on_the_loopback_only(tmp_path: Path) -> None:
     file = tmp_path / "operator.yaml"
     header = "apiVersion: operator.config.grove.io/v1alpha1\nkind: OperatorConfiguration\n"
-    file.write_text(f"{header}server: {{healthProbes: {{port: 0}}}}\n")
+    file.write_text(f"{header}server: {{healthProbes: {{port: 0}}, metrics: {{port: 0}}}}\n")
     with started("up", "--config", str(file), folder=tmp_path) as process:
         assert process.output.readline(), process.said
         process.wait_until_said("health server listens")

@@ -55,7 +55,7 @@ CONFIGURATIONS: Final = {
     "docs/guides/migration.md": _CONFIGURATION,
     "docs/guides/real-cluster.md": (
         f"{_CONFIGURATION}logFormat: text\nleaderElection: {{enabled: true}}\n"
-        "server: {healthProbes: {bindAddress: 127.0.0.1, port: 0}}\n"
+        "server: {healthProbes: {bindAddress: 127.0.0.1, port: 0}, metrics: {bindAddress: 127.0.0.1, port: 0}}\n"
     ),
 }
 

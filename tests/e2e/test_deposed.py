@@ -27,7 +27,7 @@ apiVersion: operator.config.grove.io/v1alpha1
 kind: OperatorConfiguration
 logFormat: text
 leaderElection: {enabled: true, leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 500ms}
-server: {healthProbes: {bindAddress: 127.0.0.1, port: 0}}
+server: {healthProbes: {bindAddress: 127.0.0.1, port: 0}, metrics: {bindAddress: 127.0.0.1, port: 0}}
 """
 LEASE = "grove-operator-leader-election"
 LEASES = "leases.coordination.k8s.io"

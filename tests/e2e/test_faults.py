@@ -171,7 +171,10 @@ def test_of_two_operators_one_works_and_the_other_takes_over(plane: Plane) -> No
 async def process(world: RealWorld, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     """`grove run` as a process of its own, ended for certain when the block is left."""
     settings = folder / "config.yaml"
-    settings.write_text(CONFIGURATION + "server: {healthProbes: {port: 0, bindAddress: 127.0.0.1}}\n")
+    settings.write_text(
+        CONFIGURATION
+        + "server: {healthProbes: {port: 0, bindAddress: 127.0.0.1}, metrics: {port: 0, bindAddress: 127.0.0.1}}\n"
+    )
     kubeconfig = world.control.kubeconfig_for(OPERATOR, OPERATOR_GROUPS)
     arguments = ["run", "--config", str(settings), "--kubeconfig", str(kubeconfig), "--namespace", SYSTEM]
     with (folder / "said").open("w") as said:

@@ -9,7 +9,16 @@ import pytest
 from grove.real.build import MODULES
 from grove.real.failure import NotInstalled
 from grove.real.third_party import THIRD_PARTIES, chosen, third_party
-from grove.real.versions import ETCD_VERSION, GO_MINIMUM, MINORS, RELEASES, etcd_tool, release, tools
+from grove.real.versions import (
+    ETCD_VERSION,
+    GO_MINIMUM,
+    MINORS,
+    RELEASES,
+    etcd_tool,
+    promtool,
+    release,
+    tools,
+)
 
 
 @pytest.mark.parametrize("minor", MINORS)
@@ -37,6 +46,13 @@ def test_a_tool_module_names_exactly_the_programs_that_are_built(minor: str) -> 
 def test_etcd_is_pinned_once() -> None:
     text = (MODULES / "etcd" / "go.mod").read_text()
     assert re.findall(r"^\tgo\.etcd\.io/etcd/server/v3 v(\S+)", text, re.M) == [ETCD_VERSION]
+
+
+def test_promtool_is_pinned_once_and_built_without_clouds() -> None:
+    text, tool = (MODULES / "prometheus" / "go.mod").read_text(), promtool()
+    assert re.findall(rf"^\t{re.escape(tool.source)} v(\S+)", text, re.M) == [tool.version]
+    assert re.findall(r"^tool (\S+)$", text, re.M) == [tool.package]
+    assert tool.tags == ("remove_all_sd",)
 
 
 @pytest.mark.parametrize("folder", sorted(path.name for path in MODULES.iterdir()))

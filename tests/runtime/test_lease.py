@@ -160,7 +160,7 @@ def test_the_first_one_creates_the_lease_and_keeps_renewing_it() -> None:
         await pass_time(0.1)
         assert office.working == {"one"}
         assert one.leading
-        assert metrics.value("grove_leader") == 1
+        assert metrics.value("grove_leader", lease=LEASE.name) == 1
         assert spec(server) == {
             "holderIdentity": "one",
             "leaseDurationSeconds": 15,

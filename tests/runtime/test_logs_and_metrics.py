@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from grove import __version__
 from grove.meta import Key
 from grove.runtime import logs
 from grove.runtime.metrics import Metrics
@@ -92,3 +93,28 @@ def test_metrics_are_prefixed_shared_by_name_and_private_to_their_registry() -> 
     assert b'grove_selections_total{backend="kai"} 1.0' in one.render()
     with pytest.raises(ValueError, match="exists already and is a Counter, not a Gauge"):
         one.gauge("selections_total", "Selections.")
+
+
+def test_a_metric_of_the_table_is_made_as_the_table_says() -> None:
+    metrics = Metrics()
+    metrics.counter("grove_events_total").labels("written").inc()
+    assert b"# HELP grove_events_total Events by outcome." in metrics.render()
+    with pytest.raises(ValueError, match=r"is a counter with the labels \('result',\) in the table"):
+        metrics.counter("grove_events_total", "Events.", ("outcome",))
+
+
+def test_what_is_worked_out_at_each_scrape_is_never_stale() -> None:
+    metrics, gangs = Metrics(), {"Running": 1.0}
+    metrics.at_scrape("grove_gangs", lambda: [((phase, "kai", ""), n) for phase, n in gangs.items()])
+    assert metrics.value("grove_gangs", phase="Running", backend="kai", reason="") == 1
+    gangs["Pending"] = gangs.pop("Running") + 1
+    page = metrics.render().decode()
+    assert 'grove_gangs{backend="kai",phase="Pending",reason=""} 2.0' in page
+    assert "Running" not in page
+
+
+def test_a_process_tells_its_memory_and_its_version() -> None:
+    metrics = Metrics()
+    metrics.about_the_process()
+    assert metrics.value("process_resident_memory_bytes") > 1e6
+    assert metrics.value("grove_build_info", version=__version__) == 1

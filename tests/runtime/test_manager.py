@@ -313,6 +313,65 @@ def test_the_health_server_tells_life_readiness_and_metrics_and_sigterm_ends_it_
     assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
 
 
+async def page_of(port: int, path: str) -> tuple[int, str]:
+    url = f"http://127.0.0.1:{port}{path}"
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        return answer.status, await answer.text()
+
+
+def test_metrics_have_a_server_of_their_own_that_serves_nothing_else() -> None:
+    async def main() -> None:
+        server, stop = FakeServer(), asyncio.Event()
+        cache = Cache(server)
+        cache.add(THINGS, Object)
+        manager = Manager(cache, health_address=("127.0.0.1", 0), metrics_address=("localhost", 0))
+        running = asyncio.create_task(manager.run(stop))
+        await manager.working.wait()
+        assert manager.health is not None
+        assert manager.metrics_server is not None
+        port = manager.metrics_server.port
+        assert port != manager.health.port
+        status, page = await page_of(port, "/metrics")
+        assert status == 200
+        assert "grove_ready 1.0" in page
+        assert f'grove_cache_objects{{resource="{THINGS}"}} 0.0' in page
+        assert f'grove_watch_age_seconds{{resource="{THINGS}"}}' in page
+        assert 'grove_leader{lease=""} 1.0' in page, "without an election it leads"
+        assert (await page_of(port, "/healthz"))[0] == 404
+        stop.set()
+        await running
+
+    asyncio.run(main())
+
+
+def test_a_port_for_metrics_that_is_taken_is_said_and_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        stop = asyncio.Event()
+        taken = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+        port = taken.sockets[0].getsockname()[1]
+        manager = Manager(
+            Cache(FakeServer()), health_address=("127.0.0.1", 0), metrics_address=("127.0.0.1", port)
+        )
+        running = asyncio.create_task(manager.run(stop))
+        await manager.working.wait()
+        assert manager.health is not None
+        assert (await page_of(manager.health.port, "/metrics"))[0] == 200
+        stop.set()
+        await running
+        taken.close()
+
+    asyncio.run(main())
+    (told,) = [each for each in caplog.records if "port of the probes alone" in each.message]
+    assert "choose another with server.metrics.port" in vars(told)["error"]
+
+
+def test_probes_and_metrics_on_one_address_are_one_server() -> None:
+    manager = Manager(
+        Cache(FakeServer()), health_address=("127.0.0.1", 2751), metrics_address=("127.0.0.1", 2751)
+    )
+    assert manager.metrics_server is None
+
+
 def test_a_second_signal_cuts_the_grace_short() -> None:
     class Stubborn(Part):
         async def run(self) -> None:

@@ -46,6 +46,25 @@ def test_a_key_added_while_it_is_worked_on_is_given_again_only_afterwards() -> N
     run_virtual(main)
 
 
+def test_how_long_a_key_was_due_is_told_when_it_is_taken() -> None:
+    async def main() -> list[float]:
+        waited: list[float] = []
+        queue: Queue[str] = Queue(random.Random(1), now=virtual_loop().time, waited=waited.append)
+        queue.add("a")
+        queue.add_after("b", 2)
+        await pass_time(3)
+        queue.add("a")
+        assert queue.oldest == 3, "a key that is added again has been due since it first was"
+        assert [await queue.get(), await queue.get()] == ["a", "b"]
+        assert queue.oldest == 0
+        queue.add("a")
+        await pass_time(4)
+        assert queue.oldest == 4, "also one that waits for its own reconcile to end"
+        return waited
+
+    assert run_virtual(main) == [3, 1]
+
+
 def test_the_earliest_wish_holds_whatever_the_order() -> None:
     async def main() -> list[tuple[str, float]]:
         queue = make()

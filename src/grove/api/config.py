@@ -106,10 +106,12 @@ class HealthServer(View):
 
 
 class MetricsServer(View):
-    """Where /metrics is served."""
+    """Where /metrics is served, besides the address of the probes."""
 
-    bind_address: Annotated[str, says("Address; all when blank.")] = ""
-    port: Annotated[int, says("Port.")] = 2752
+    bind_address: Annotated[
+        str, says("Address; when blank the loopback, and every address where the operator runs in a pod.")
+    ] = ""
+    port: Annotated[int, says("Port; with that of the probes, one server serves both.")] = 2752
 
 
 class Server(View):

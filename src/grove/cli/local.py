@@ -37,6 +37,7 @@ logFormat: text
 runtimeClientConnection: {qps: 0}
 server:
   healthProbes: {bindAddress: 127.0.0.1, port: 0}
+  metrics: {bindAddress: 127.0.0.1, port: 0}
 topologyAwareScheduling: {enabled: true}
 """
 #: A new kind is served a moment after its definition was accepted.

@@ -67,7 +67,9 @@ def alone(configuration: OperatorConfiguration, name: str, port: int | None) -> 
     if port is None:
         return configuration
     probes = msgspec.structs.replace(configuration.server.health_probes, port=port)
-    server = msgspec.structs.replace(configuration.server, health_probes=probes)
+    # One machine may run several of them beside the operator: one port for both.
+    page = msgspec.structs.replace(configuration.server.metrics, bind_address=probes.bind_address, port=port)
+    server = msgspec.structs.replace(configuration.server, health_probes=probes, metrics=page)
     return msgspec.structs.replace(configuration, server=server)
 
 

@@ -52,11 +52,7 @@ class ConfigurationFile:
         #: Brings logs and limits in line with a configuration.
         self._tune = tune
         self._seen = self._text()
-        self._outcomes = operator.metrics.counter(
-            "grove_configuration_changes_total",
-            "Changes of the configuration file while the operator ran, by outcome.",
-            ("outcome",),
-        )
+        self._outcomes = operator.metrics.counter("grove_configuration_changes_total")
 
     async def run(self) -> None:
         """Look until cancelled."""

@@ -131,6 +131,7 @@ class GangReconciler:
             "gang restarted",
             extra={"gang": str(state.gang.key), "restarts": restarts(state.gang) + 1, "why": why},
         )
+        self.deps.milestones.restarted(state.gang)
         self.deps.recorder.send(events.restarted(state.gang, why))
         return gang
 
@@ -210,6 +211,7 @@ class GangReconciler:
         if applied.done:
             about = {"gang": str(state.gang.key), "pods": len(applied.done), "why": why}
             log.info("nodes given back", extra=about)
+            self.deps.milestones.gave_back(state.gang)
         self.deps.recorder.send(events.gave_back(state.gang, why))
         applied.raise_failure()
 

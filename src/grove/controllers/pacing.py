@@ -144,8 +144,17 @@ Subject = tuple[Resource, Key]
 class StatusThrottle:
     """Decides for how long a status is held back, and wakes those whose status was when it is time."""
 
-    def __init__(self, clock: Clock, traffic: PodTraffic, load: WriteLoad) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        traffic: PodTraffic,
+        load: WriteLoad,
+        *,
+        lagged: Callable[[Resource, float], None] = lambda resource, seconds: None,
+    ) -> None:
+        """`lagged` is told of each status that is written for how long it had something new to say."""
         self._clock = clock
+        self._lagged = lagged
         self._traffic = traffic
         self._load = load
         load.subscribe(self.idle)
@@ -157,6 +166,11 @@ class StatusThrottle:
         self._until_idle: dict[Subject, Wakes] = {}
         self._deferred: dict[Subject, Wakes] = {}
         self._timer: asyncio.Handle | None = None
+
+    @property
+    def oldest(self) -> float:
+        """For how many seconds the status that waits longest has had something to say; 0 if none waits."""
+        return max(0.0, self._clock.monotonic() - min(self._since.values())) if self._since else 0.0
 
     def wait(self, subject: Subject, barrier: Wakes, urgency: Urgency, *, reworded: bool = False) -> float:
         """For how many seconds still this status is held back; `reworded` if only its messages changed."""
@@ -190,6 +204,7 @@ class StatusThrottle:
     def written(self, subject: Subject, *, reworded: bool = False) -> None:
         """The status is written now."""
         now = self._clock.monotonic()
+        self._lagged(subject[0], now - self._since.get(subject, now))
         if reworded:
             self._spent[subject] = max(self._spent.get(subject, now), now) + REWORDED_SECONDS
         self.settled(subject)

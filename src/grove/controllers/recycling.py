@@ -116,6 +116,7 @@ class Recycling:
                 )
                 self._alone.setdefault(key, {})[each.group_replica] = part
             log.info("gang recycled", extra={"set": str(key), "part": each.subject, "pods": len(pods)})
+            self.deps.milestones.recycled()
             self.deps.recorder.send(events.recycled(seen.cliqueset, each, len(pods)))
         later = [each.due for each in waiting if each.due > now]
         if not later:

@@ -10,7 +10,7 @@ from datetime import datetime
 from grove import __version__
 from grove.kube import discovery
 from grove.kube.discovery import Discovery, VersionInfo
-from grove.kube.exchange import Exchange
+from grove.kube.exchange import Exchange, RequestObserver
 from grove.kube.fence import Fence
 from grove.kube.limiter import Limiter
 from grove.kube.reading import Listing, Reads
@@ -50,6 +50,12 @@ class Client(Reads, Writes):
         fenced = copy.copy(self)
         fenced._exchange = self._exchange.fenced(fence)
         return fenced
+
+    def observed(self, observer: RequestObserver) -> "Client":
+        """The same client for somebody whose requests are counted; closing one closes both."""
+        observed = copy.copy(self)
+        observed._exchange = self._exchange.observed(observer)
+        return observed
 
     async def discover(self) -> Discovery:
         """What the cluster serves now."""

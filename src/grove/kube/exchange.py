@@ -6,10 +6,10 @@ Sleeps only through `asyncio.sleep`. Knows no kinds and decodes no objects.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Final, NamedTuple
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final, NamedTuple, Protocol
 
-from grove.errors import ApiError
+from grove.errors import ApiError, Deposed
 from grove.kube.failure import error_from_answer, header_of
 from grove.kube.fence import Fence
 from grove.kube.limiter import Limiter
@@ -48,6 +48,16 @@ class Call(NamedTuple):
         return not any(name == "dryRun" for name, _ in self.query)
 
 
+class RequestObserver(Protocol):
+    """Whoever is told of each attempt of a request."""
+
+    def answered(self, call: Call, code: str, seconds: float) -> None:
+        """An attempt ended: with a status code, `unreachable` or `deposed`."""
+
+    def throttled(self, seconds: float) -> None:
+        """A request waited for the client's own rate limit."""
+
+
 class Exchange:
     """The way from verbs to a transport."""
 
@@ -59,9 +69,11 @@ class Exchange:
         retries: RetryPolicy,
         user_agent: str,
         fence: Fence | None = None,
+        observer: RequestObserver | None = None,
     ) -> None:
         self._transport = transport
         self._fence = fence
+        self._observer = observer
         self._limiter = limiter
         self._retries = retries
         self._user_agent = user_agent
@@ -76,6 +88,18 @@ class Exchange:
             retries=self._retries,
             user_agent=self._user_agent,
             fence=fence,
+            observer=self._observer,
+        )
+
+    def observed(self, observer: RequestObserver) -> "Exchange":
+        """The same way, of which each attempt is told to somebody."""
+        return Exchange(
+            self._transport,
+            limiter=self._limiter,
+            retries=self._retries,
+            user_agent=self._user_agent,
+            fence=self._fence,
+            observer=observer,
         )
 
     async def answer(self, call: Call, *, timeout: float | None = None) -> Response:
@@ -86,10 +110,17 @@ class Exchange:
         headers = self._headers_of(call)
         attempt, spent = 1, 0.0
         while True:
-            await self._limiter.acquire()
+            await self._permitted()
+            started = _now()
             try:
-                return await self._attempt(call, headers, timeout)
+                response = await self._attempt(call, headers, timeout)
+                self._tell(call, str(response.status), started)
+                return response
+            except Deposed:
+                self._tell(call, "deposed", started)
+                raise
             except ApiError as failure:
+                self._tell(call, _code_of(failure), started)
                 wait = self._retries.wait(attempt, failure, idempotent=call.idempotent, spent=spent)
                 if wait is None:
                     raise
@@ -104,9 +135,16 @@ class Exchange:
     @asynccontextmanager
     async def stream(self, call: Call) -> AsyncIterator[Stream]:
         """An answer below 300 that is read as it comes; one attempt."""
-        await self._limiter.acquire()
+        await self._permitted()
         opened = self._transport.stream(call.path, query=call.query, headers=self._headers_of(call))
-        async with opened as stream:
+        started = _now()
+        async with AsyncExitStack() as stack:
+            try:
+                stream = await stack.enter_async_context(opened)
+            except ApiError as failure:
+                self._tell(call, _code_of(failure), started)
+                raise
+            self._tell(call, str(stream.status), started)
             if stream.status >= 300:
                 raise error_from_answer(str(call), stream.status, stream.headers, await stream.body())
             yield stream
@@ -114,6 +152,16 @@ class Exchange:
     async def close(self) -> None:
         """Close the transport."""
         await self._transport.close()
+
+    async def _permitted(self) -> None:
+        """Wait for the rate limit."""
+        waited = await self._limiter.acquire()
+        if self._observer is not None and waited:
+            self._observer.throttled(waited)
+
+    def _tell(self, call: Call, code: str, started: float) -> None:
+        if self._observer is not None:
+            self._observer.answered(call, code, _now() - started)
 
     async def _attempt(self, call: Call, headers: Mapping[str, str], timeout: float | None) -> Response:
         fence = self._fence
@@ -153,3 +201,12 @@ class Exchange:
         if warning not in self._warned and len(self._warned) < _REMEMBERED_WARNINGS:
             self._warned.add(warning)
             log.warning("the API server warns", extra={"request": str(call), "warning": warning})
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _code_of(failure: ApiError) -> str:
+    """The status that an error stands for; a word where there was no answer."""
+    return str(failure.status) if failure.status else "unreachable"

@@ -35,16 +35,17 @@ class Limiter:
         self._rate, self._burst = fresh._rate, fresh._burst
         self._tokens = min(self._tokens, self._burst)
 
-    async def acquire(self) -> None:
-        """Take one token, waiting for it behind everyone who asked before."""
+    async def acquire(self) -> float:
+        """Take one token, waiting for it behind everyone who asked before; how many seconds that took."""
         wait = self._reserve()
         if wait <= 0.0:
-            return
+            return 0.0
         try:
             await asyncio.sleep(wait)
         except asyncio.CancelledError:
             self._tokens += 1.0  # the reservation was not used
             raise
+        return wait
 
     def _reserve(self) -> float:
         """Seconds until the token just taken exists; debts grow in the order of arrival, hence FIFO."""

@@ -1,4 +1,4 @@
-"""`python -m grove.real install | helm | start | list`: data on standard output, talk on standard error."""
+"""`python -m grove.real install | tool | start | list`: data on standard output, talk on standard error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grove.real.install import Installer
 from grove.real.options import Options
 from grove.real.progress import say
 from grove.real.third_party import THIRD_PARTIES, ThirdParty, chosen
-from grove.real.versions import MINORS, helm_tool, release, tools
+from grove.real.versions import MINORS, TOOLS, release, tools
 
 INTERRUPTED = 130
 
@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _list()
         elif asked.command == "start":
             _run(_start(asked))
-        elif asked.command == "helm":
-            _run(_helm(asked))
+        elif asked.command == "tool":
+            _run(_tool(asked.name, asked.jobs))
         else:
             _install(asked)
     except GroveError as error:
@@ -62,8 +62,9 @@ def _parser() -> argparse.ArgumentParser:
     checks = install.add_mutually_exclusive_group()
     checks.add_argument("--verify", action="store_true", help="only check the checksums of what is there")
     checks.add_argument("--repair", action="store_true", help="check, and build again what is damaged")
-    helm = commands.add_parser("helm", help="build Helm if it is missing, and say where it is")
-    helm.add_argument("--jobs", type=int, help="how many packages Go compiles at a time (default: all cores)")
+    tool = commands.add_parser("tool", help="build a program that is no part of a control plane")
+    tool.add_argument("name", choices=sorted(TOOLS))
+    tool.add_argument("--jobs", type=int, help="how many packages Go compiles at a time (default: all cores)")
     start = commands.add_parser("start", help="run a control plane until Ctrl-C")
     start.add_argument("--minor", choices=MINORS, help="default: 1.36, or what the scheduler is run on")
     start.add_argument(
@@ -104,8 +105,8 @@ def _install(asked: argparse.Namespace) -> None:
         _run(installer.install(asked.minors, asked.schedulers))
 
 
-async def _helm(asked: argparse.Namespace) -> None:
-    print(await Installer(jobs=asked.jobs).install_helm(), flush=True)
+async def _tool(name: str, jobs: int | None) -> None:
+    print(await Installer(jobs=jobs).install_tool(TOOLS[name]()), flush=True)
 
 
 async def _start(asked: argparse.Namespace) -> None:
@@ -127,7 +128,7 @@ def _list() -> None:
     locator = Locator()
     own = [tool for minor in MINORS for tool in tools(minor)]
     others = [tool for each in THIRD_PARTIES.values() for tool in each.programs]
-    for tool in dict.fromkeys((*own, *others, helm_tool())):
+    for tool in dict.fromkeys((*own, *others, *(make() for make in TOOLS.values()))):
         found = locator.find(tool)
         print(f"{tool.label}\t{found.path if found else 'not installed'}")
 

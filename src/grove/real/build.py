@@ -79,7 +79,8 @@ class Builder:
         def state() -> str:
             return f"downloading, modules so far: {fetched}" if fetched else "downloading"
 
-        listing = [str(self.go.path), "list", "-mod=readonly", "-deps", "-f", "{{.ImportPath}}", tool.package]
+        listing = [str(self.go.path), "list", "-mod=readonly", *_tags(tool)]
+        listing += ["-deps", "-f", "{{.ImportPath}}", tool.package]
         run = _Run(tool, self.environment, source)
         return len(await run.go(listing, heard=heard, state=state, progress=progress))
 
@@ -94,10 +95,15 @@ class Builder:
             return f"building, {compiled} of at most {packages} packages" if compiled else "building"
 
         command = [str(self.go.path), "build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false"]
+        command += _tags(tool)
         if self.jobs:
             command += ["-p", str(self.jobs)]
         command += [f"-ldflags={tool.linker_flags}", "-o", tool.name, tool.package]
         await _Run(tool, self.environment, source).go(command, heard=heard, state=state, progress=progress)
+
+
+def _tags(tool: Tool) -> list[str]:
+    return [f"-tags={','.join(tool.tags)}"] if tool.tags else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from grove.real.failure import BuildFailed, NotInstalled, RealFailure
 from grove.real.progress import Progress, say
 from grove.real.third_party import ThirdParty
 from grove.real.toolchain import build_environment, find_go
-from grove.real.versions import MINORS, Tool, helm_tool, tools
+from grove.real.versions import MINORS, Tool, tools
 
 #: Room that the build of one minor takes at its height: build cache, new modules and the programs.
 NEEDED_BYTES = 6 << 30
@@ -44,11 +44,10 @@ class Installer:
             await self.cache.discard(self._own_build_cache)
         self.say(f"{', '.join(wanted)}: ready in {self.cache.root}.")
 
-    async def install_helm(self) -> Path:
-        """Leaves Helm ready to run and says where it is."""
-        tool = helm_tool()
+    async def install_tool(self, tool: Tool) -> Path:
+        """Leaves one program ready to run; where it is."""
         async with self.cache.lock(waiting=self.say):
-            await self._install(f"Helm {tool.version}", (tool,))
+            await self._install(f"{tool.name} {tool.version}", (tool,))
         return self.cache.path(tool)
 
     def verify(self, minors: Sequence[str] = MINORS, schedulers: Sequence[ThirdParty] = ()) -> None:

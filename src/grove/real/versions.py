@@ -5,11 +5,14 @@ The versions repeat what the `go.mod` files in `modules/` pin; a test holds the 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from grove.real.failure import NotInstalled
 
 ETCD_VERSION = "3.6.16"
+#: Of the Go module; Prometheus itself calls it 3.15.0.
+PROMETHEUS_VERSION = "0.315.0"
 
 #: An etcd that somebody else installed is good enough from here on: it reports the progress of watches.
 ETCD_MINIMUM = (3, 5, 13)
@@ -92,6 +95,8 @@ class Tool:
     source: str = ""
     #: Files of that module that are kept beside the program.
     beside: tuple[str, ...] = ()
+    #: Build tags.
+    tags: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -141,6 +146,23 @@ def helm_tool() -> Tool:
     """The program that installs charts; no part of a control plane."""
     source = "helm.sh/helm/v4"
     return Tool(HELM, HELM_VERSION, "helm", f"{source}/cmd/helm", source)
+
+
+def promtool() -> Tool:
+    """What tests alert rules; without the clouds in which Prometheus can look for targets."""
+    module = "github.com/prometheus/prometheus"
+    return Tool(
+        "promtool",
+        PROMETHEUS_VERSION,
+        "prometheus",
+        f"{module}/cmd/promtool",
+        module,
+        tags=("remove_all_sd",),
+    )
+
+
+#: Programs that are no part of a control plane, by name.
+TOOLS: Mapping[str, Callable[[], Tool]] = {"helm": helm_tool, "promtool": promtool}
 
 
 def tools(minor: str) -> tuple[Tool, ...]:

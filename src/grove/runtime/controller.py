@@ -71,14 +71,25 @@ class Controller:
         self._clock = clock
         self._workers = workers
         self._metrics = metrics or Metrics()
-        self._queue: Queue[Key] = Queue(rng or random.Random(), group=attrgetter("namespace"), most=workers)
+        self._queue: Queue[Key] = Queue(
+            rng or random.Random(),
+            group=attrgetter("namespace"),
+            most=workers,
+            now=clock.monotonic,
+            waited=self._metrics.queue_wait.labels(name).observe,
+        )
         self.barrier = Barrier(cache, wake=self._queue.add, timed_out=self._barrier_timed_out)
         self._busy: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self._at_work = False
         self._ids = count(1)
         #: The last terminal complaint of each key, so that it is said once and not at every look.
         self._complaints: dict[Key, str] = {}
         self._metrics.queue_depth.labels(name).set_function(lambda: len(self._queue))
+        self._metrics.queue_oldest.labels(name).set_function(
+            # A standby collects keys that nobody is to take yet.
+            lambda: self._queue.oldest if self._at_work else 0.0
+        )
         # Found once: finding them takes longer than counting.
         self._running = self._metrics.running.labels(name)
         self._seconds = self._metrics.reconcile_seconds.labels(name)
@@ -102,6 +113,8 @@ class Controller:
         And cancel the rest.
         """
         self._stopping = False
+        self._at_work = True
+        self._queue.open()
         workers = [
             asyncio.create_task(self._work(), name=f"{self.name} worker {number}")
             for number in range(self._workers + max(1, self._workers // SPARE))
@@ -122,6 +135,7 @@ class Controller:
 
     async def _drain(self, workers: list[asyncio.Task[None]]) -> None:
         self._stopping = True
+        self._at_work = False
         self._queue.close()
         self.barrier.close()
         for worker in workers:

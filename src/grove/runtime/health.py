@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from grove.runtime.listening import Listener
 from grove.runtime.metrics import CONTENT_TYPE, Metrics
 
 #: None when all is well, otherwise one or several sentences that say what is missing.
@@ -40,39 +41,33 @@ class Readiness:
         return lines
 
 
-class HealthServer:
-    """The HTTP server of one process; `port` is the real one after `start`."""
+class MetricsServer(Listener):
+    """Metrics alone, on an address that probes are not on."""
+
+    def __init__(self, metrics: Metrics, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        super().__init__(host=host, port=port)
+        self._metrics = metrics
+
+    def add_pages(self, router: web.UrlDispatcher) -> None:
+        router.add_get("/metrics", self._metrics_page)
+
+    async def _metrics_page(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+
+
+class HealthServer(MetricsServer):
+    """Probes, and metrics with them: whoever may probe may know them."""
 
     def __init__(
         self, readiness: Readiness, metrics: Metrics, *, host: str = "127.0.0.1", port: int = 0
     ) -> None:
-        self.host = host
-        self.port = port
+        super().__init__(metrics, host=host, port=port)
         self._readiness = readiness
-        self._metrics = metrics
-        self._runner: web.AppRunner | None = None
 
-    async def start(self) -> None:
-        """Listen; raises OSError if the address is taken."""
-        app = web.Application()
-        app.router.add_get("/healthz", self._healthz)
-        app.router.add_get("/readyz", self._readyz)
-        app.router.add_get("/metrics", self._metrics_page)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, self.host, self.port).start()
-        except BaseException:
-            await runner.cleanup()
-            raise
-        self._runner = runner
-        self.port = int(runner.addresses[0][1])
-
-    async def stop(self) -> None:
-        """Stop listening."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+    def add_pages(self, router: web.UrlDispatcher) -> None:
+        super().add_pages(router)
+        router.add_get("/healthz", self._healthz)
+        router.add_get("/readyz", self._readyz)
 
     async def _healthz(self, request: web.Request) -> web.Response:
         return web.Response(text="ok\n")
@@ -82,6 +77,3 @@ class HealthServer:
         if missing:
             return web.Response(status=503, text="not ready:\n" + "".join(f"- {line}\n" for line in missing))
         return web.Response(text="ok\n")
-
-    async def _metrics_page(self, request: web.Request) -> web.Response:
-        return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})

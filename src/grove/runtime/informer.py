@@ -73,6 +73,8 @@ class Informer(Generic[T]):
         self._client = client
         self._keeps = keeps
         self._clock = clock or SystemClock()
+        #: When the server last said something of the resource, by the monotonic clock; None before it did.
+        self._heard: float | None = None
         self._rng = rng or random.Random()
         self._listeners: list[Listener[T]] = []
         self._progress: list[Progress] = []
@@ -82,6 +84,11 @@ class Informer(Generic[T]):
         self._stuck_at = ""
         self._quick = Backoff(self._rng, first=QUICK[0], cap=QUICK[1])
         self._slow = Backoff(self._rng, first=SLOW[0], cap=SLOW[1])
+
+    @property
+    def age(self) -> float | None:
+        """For how many seconds the server has not been heard; None if it never was."""
+        return None if self._heard is None else self._clock.monotonic() - self._heard
 
     def subscribe(self, listener: Listener[T]) -> Callable[[], None]:
         """Call `listener` after every change; what is in the store already is told at once as additions.
@@ -198,6 +205,8 @@ class Informer(Generic[T]):
                 count += 1
                 if count % BURST == 0:
                     await asyncio.sleep(0)
+            # The server ended the watch after the time that we asked for: it is there.
+            self._heard = self._clock.monotonic()
         finally:
             if self._clock.monotonic() - started >= HEALTHY_SECONDS:
                 self._quick.reset()
@@ -286,6 +295,7 @@ class Informer(Generic[T]):
         return cast(T, wire)
 
     def _well(self) -> None:
+        self._heard = self._clock.monotonic()
         # A list that succeeds does not mend a watch that does not: what was wrong must itself go well again.
         if self.problem is not None and self._stuck_at == self._verb:
             log.info("resource is readable again", extra={"resource": str(self.resource)})

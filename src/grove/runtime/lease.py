@@ -79,7 +79,7 @@ class LeaderElector:
         self._clock = clock
         self._rng = rng or random.Random()
         self._times = times or LeaseTimes()
-        self._metrics = metrics or Metrics()
+        self._leads = (metrics or Metrics()).leading.labels(key.name)
         #: The record as we last saw it, and when we saw it change.
         self._record: Manifest | None = None
         self._observed_at = 0.0
@@ -108,7 +108,7 @@ class LeaderElector:
                 # The claim may have been written all the same; do not make the others wait for it to expire.
                 await self._release()
             raise
-        self._metrics.leading.set(1)
+        self._leads.set(1)
         log.info("leading", extra={"lease": str(self._key), "identity": self.identity})
         working = asyncio.create_task(_call(work), name="leading work")
         renewing = asyncio.create_task(self._renew_until_lost(), name="lease renewal")
@@ -149,7 +149,7 @@ class LeaderElector:
         renewing.cancel()
         await asyncio.wait({renewing})
         self.fence.shut()
-        self._metrics.leading.set(0)
+        self._leads.set(0)
         if not lost:
             await self._release()
 

@@ -1,8 +1,8 @@
 """Runs everything in the right order, and ends it in the reverse one.
 
-Up: health server, caches, (leadership), controllers. A standby has warm caches and is ready. Down, on a
-signal or when `stop` is set: controllers drain, events are flushed, the lease is released, caches and
-services end, the health server last. If leadership is lost, or a part that must run dies, everything stops
+Up: servers of probes and metrics, caches, (leadership), controllers. A standby has warm caches and is ready.
+Down, on a signal or when `stop` is set: controllers drain, events are flushed, the lease is released, caches
+and services end, the servers last. If leadership is lost, or a part that must run dies, everything stops
 and the reason is raised.
 """
 
@@ -11,15 +11,17 @@ import contextlib
 import logging
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from grove.errors import GroveError
 from grove.runtime import garbage
 from grove.runtime.cache import Cache
 from grove.runtime.events import Recorder
-from grove.runtime.health import HealthServer, Readiness
+from grove.runtime.health import HealthServer, MetricsServer, Readiness
 from grove.runtime.lease import LeaderElector
-from grove.runtime.metrics import Metrics
+from grove.runtime.loop_delay import measure_loop_delay
+from grove.runtime.metrics import Metrics, Sample
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +55,7 @@ class Manager:
         recorder: Recorder | None = None,
         elector: LeaderElector | None = None,
         health_address: tuple[str, int] | None = None,
+        metrics_address: tuple[str, int] | None = None,
         tune_gc: bool = True,
     ) -> None:
         self.cache = cache
@@ -65,12 +68,18 @@ class Manager:
         if health_address is not None:
             host, port = health_address
             self.health = HealthServer(self.readiness, self.metrics, host=host, port=port)
+        #: Where metrics are served besides the probes; None if that is the same address.
+        self.metrics_server: MetricsServer | None = None
+        if metrics_address is not None and metrics_address != health_address:
+            host, port = metrics_address
+            self.metrics_server = MetricsServer(self.metrics, host=host, port=port)
         self._controllers = list(controllers)
         self._recorder = recorder
         self._elector = elector
         self._tune_gc = tune_gc
         self._services: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._started = False
+        self._measure()
 
     def add_service(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run this all the time, leading or not, until it is cancelled at the end; for example a webhook."""
@@ -87,7 +96,7 @@ class Manager:
                 stack.enter_context(garbage.tuned(self.metrics))
             if signals:
                 stack.enter_context(_stop_on_signals(stop, self._hurry))
-            async with self._health_up(), self._background() as background:
+            async with self._health_up(), self._metrics_up(), self._background() as background:
                 stopping = asyncio.create_task(stop.wait(), name="stop")
                 try:
                     await self._live(stopping, background)
@@ -106,6 +115,7 @@ class Manager:
             leading = self._elector.run(self._work, on_lost=self._hurry)
             work = asyncio.create_task(leading, name="leadership")
         else:
+            self.metrics.leading.labels("").set(1)
             work = asyncio.create_task(self._work(), name="controllers")
         if await _until(work, stopping, background):
             raise Stopped("the controllers ended unexpectedly")
@@ -147,6 +157,45 @@ class Manager:
             yield
         finally:
             await self.health.stop()
+
+    @contextlib.asynccontextmanager
+    async def _metrics_up(self) -> AsyncIterator[None]:
+        """Serve metrics; a port that is taken is said and is no reason not to work."""
+        server = self.metrics_server
+        if server is None:
+            yield
+            return
+        try:
+            await server.start()
+            log.info("metrics server listens", extra={"host": server.host, "port": server.port})
+        except OSError as error:
+            why = f"port {server.port} cannot be listened on ({error.strerror or error}); "
+            log.error(
+                "metrics are served on the port of the probes alone",
+                extra={"error": f"{why}choose another with server.metrics.port"},
+            )
+        try:
+            yield
+        finally:
+            await server.stop()
+
+    def _measure(self) -> None:
+        """What metrics tell of the process and its cache."""
+        self.metrics.at_scrape("grove_ready", lambda: [((), 0.0 if self.readiness.missing() else 1.0)])
+        self.metrics.at_scrape("grove_cache_objects", self._cached)
+        self.metrics.at_scrape("grove_watch_age_seconds", self._watch_ages)
+        if self.health is not None:
+            self.metrics.about_the_process()
+            self.add_service("loop delay", partial(measure_loop_delay, self.metrics))
+
+    def _cached(self) -> Iterator[Sample]:
+        for informer in self.cache.informers():
+            yield (str(informer.resource),), len(informer.store)
+
+    def _watch_ages(self) -> Iterator[Sample]:
+        for informer in self.cache.informers():
+            if (age := informer.age) is not None:
+                yield (str(informer.resource),), age
 
     @contextlib.asynccontextmanager
     async def _background(self) -> "AsyncIterator[set[asyncio.Task[None]]]":

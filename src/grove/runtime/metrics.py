@@ -1,23 +1,39 @@
 """The Prometheus metrics of Grove, in a registry of their own.
 
 There is no global registry: two managers in one process (or two tests) never share a counter. Every name
-starts with `grove_`; asking twice for the same name gives the same metric.
+starts with `grove_`; asking twice for the same name gives the same metric. What a metric is called, tells and
+is labelled with is in `metric_table`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from grove import __version__
+from grove.runtime.metric_table import SECONDS, TABLE, Metric
 
 M = TypeVar("M", Counter, Gauge, Histogram)
 
 PREFIX: Final = "grove_"
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
-#: From a look at the cache (a millisecond) to a reconcile that wrote hundreds of objects.
-SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-#: Pauses of the collector: what matters is whether they can be felt.
-PAUSES: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+
+# When each series was made: twice as many of them, and nobody asks.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+#: Values of labels, and the value that they have.
+Sample = tuple[Sequence[str], float]
 
 
 class Metrics:
@@ -26,49 +42,61 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=True)
         self._known: dict[str, object] = {}
-        by_controller = ("controller",)
-        self.reconciles = self.counter(
-            "grove_reconciles_total", "Reconciles by result.", ("controller", "result")
-        )
-        self.reconcile_seconds = self.histogram(
-            "grove_reconcile_seconds", "How long a reconcile took.", by_controller
-        )
-        self.retries = self.counter(
-            "grove_reconcile_retries_total", "Keys that were requeued after a failure.", by_controller
-        )
-        self.queue_depth = self.gauge("grove_queue_depth", "Keys that wait for a reconcile.", by_controller)
-        self.running = self.gauge("grove_reconciles_running", "Reconciles that are running.", by_controller)
-        self.barrier_waits = self.counter(
-            "grove_barrier_waits_total",
-            "Keys that waited for the cache to show their own writes.",
-            by_controller,
-        )
-        self.barrier_timeouts = self.counter(
-            "grove_barrier_timeouts_total", "Waits for own writes that timed out.", by_controller
-        )
-        self.leading = self.gauge("grove_leader", "1 while this process leads.")
-        self.events = self.counter("grove_events_total", "Events by outcome.", ("result",))
-        self.gc_pause = self.histogram(
-            "grove_gc_pause_seconds", "Pauses of the garbage collector.", ("generation",), buckets=PAUSES
+        self._at_scrape: dict[str, Collector] = {}
+        self.reconciles = self.counter("grove_reconciles_total")
+        self.reconcile_seconds = self.histogram("grove_reconcile_seconds")
+        self.retries = self.counter("grove_reconcile_retries_total")
+        self.queue_depth = self.gauge("grove_queue_depth")
+        self.queue_wait = self.histogram("grove_queue_wait_seconds")
+        self.queue_oldest = self.gauge("grove_queue_oldest_seconds")
+        self.running = self.gauge("grove_reconciles_running")
+        self.barrier_waits = self.counter("grove_barrier_waits_total")
+        self.barrier_timeouts = self.counter("grove_barrier_timeouts_total")
+        self.leading = self.gauge("grove_leader")
+        self.events = self.counter("grove_events_total")
+        self.gc_pause = self.histogram("grove_gc_pause_seconds")
+        self.gauge("grove_build_info").labels(__version__).set(1)
+
+    def counter(self, name: str, help: str = "", labels: Sequence[str] = ()) -> Counter:
+        """A number that only grows; one that is not in the table needs to say what it is."""
+        row = _row(Metric(name, "counter", help, tuple(labels)))
+        return self._once(
+            row.name, Counter, lambda: Counter(row.name, row.help, row.labels, registry=self.registry)
         )
 
-    def counter(self, name: str, help: str, labels: Sequence[str] = ()) -> Counter:
-        """A number that only grows."""
-        return self._once(name, Counter, lambda full: Counter(full, help, labels, registry=self.registry))
-
-    def gauge(self, name: str, help: str, labels: Sequence[str] = ()) -> Gauge:
+    def gauge(self, name: str, help: str = "", labels: Sequence[str] = ()) -> Gauge:
         """A number that goes up and down."""
-        return self._once(name, Gauge, lambda full: Gauge(full, help, labels, registry=self.registry))
+        row = _row(Metric(name, "gauge", help, tuple(labels)))
+        return self._once(
+            row.name, Gauge, lambda: Gauge(row.name, row.help, row.labels, registry=self.registry)
+        )
 
     def histogram(
-        self, name: str, help: str, labels: Sequence[str] = (), *, buckets: Sequence[float] = SECONDS
+        self, name: str, help: str = "", labels: Sequence[str] = (), *, buckets: Sequence[float] = SECONDS
     ) -> Histogram:
         """How a measure is distributed."""
+        row = _row(Metric(name, "histogram", help, tuple(labels), tuple(buckets)))
         return self._once(
-            name,
+            row.name,
             Histogram,
-            lambda full: Histogram(full, help, labels, registry=self.registry, buckets=buckets),
+            lambda: Histogram(row.name, row.help, row.labels, registry=self.registry, buckets=row.buckets),
         )
+
+    def at_scrape(self, name: str, samples: Callable[[], Iterable[Sample]]) -> None:
+        """A gauge or counter of the table whose samples are worked out whenever somebody reads them.
+
+        Whoever asks last is the one who answers.
+        """
+        known = self._at_scrape.pop(name, None)
+        if known is not None:
+            self.registry.unregister(known)
+        made = self._at_scrape[name] = _AtScrape(TABLE[name], samples)
+        self.registry.register(made)
+
+    def about_the_process(self) -> None:
+        """Memory, CPU and file descriptors of the process, under the names that all programs use."""
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
 
     def value(self, name: str, **labels: str) -> float:
         """The present value of a sample, 0 if there is none; for tests and for the command line."""
@@ -78,13 +106,48 @@ class Metrics:
         """Everything, as Prometheus reads it."""
         return generate_latest(self.registry)
 
-    def _once(self, name: str, kind: type[M], make: Callable[[str], M]) -> M:
-        full = name if name.startswith(PREFIX) else PREFIX + name
-        known = self._known.get(full)
+    def _once(self, name: str, kind: type[M], make: Callable[[], M]) -> M:
+        known = self._known.get(name)
         if known is None:
-            known = self._known[full] = make(full)
+            known = self._known[name] = make()
         if not isinstance(known, kind):
             raise ValueError(
-                f"metric {full} exists already and is a {type(known).__name__}, not a {kind.__name__}"
+                f"metric {name} exists already and is a {type(known).__name__}, not a {kind.__name__}"
             )
         return known
+
+
+def _row(asked: Metric) -> Metric:
+    """What the table says of a metric; one that it does not have is taken as it was asked for."""
+    name = asked.name if asked.name.startswith(PREFIX) else PREFIX + asked.name
+    row = TABLE.get(name)
+    if row is None:
+        return asked._replace(name=name)
+    if row.kind != asked.kind or (asked.labels and asked.labels != row.labels):
+        raise ValueError(
+            f"metric {name} is a {row.kind} with the labels {row.labels} in the table, "
+            f"not a {asked.kind} with {asked.labels}"
+        )
+    return row
+
+
+class _AtScrape(Collector):
+    """A metric without a memory of its own."""
+
+    def __init__(self, row: Metric, samples: Callable[[], Iterable[Sample]]) -> None:
+        self._row = row
+        self._samples = samples
+
+    def describe(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        yield self._family()
+
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        family = self._family()
+        for labels, value in self._samples():
+            family.add_metric(labels, value)
+        yield family
+
+    def _family(self) -> GaugeMetricFamily | CounterMetricFamily:
+        row = self._row
+        made = CounterMetricFamily if row.kind == "counter" else GaugeMetricFamily
+        return made(row.name, row.help, labels=row.labels)

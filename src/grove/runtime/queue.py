@@ -29,7 +29,8 @@ def _together(key: object) -> Hashable:
 class Queue(Generic[K]):
     """A work queue that deduplicates, delays and backs off per key.
 
-    At most `most` keys of one `group` are worked on at a time.
+    At most `most` keys of one `group` are worked on at a time. `waited` is told how long each key that is
+    taken has been due, by the time that `now` tells.
     """
 
     def __init__(
@@ -38,10 +39,15 @@ class Queue(Generic[K]):
         *,
         group: Callable[[K], Hashable] = _together,
         most: int = sys.maxsize,
+        now: Callable[[], float] = lambda: 0.0,
+        waited: Callable[[float], object] = lambda seconds: None,
     ) -> None:
         self._rng = rng
+        self._now = now
+        self._waited = waited
         self._ready: Turns[K] = Turns(group, most=most)
-        self._dirty: set[K] = set()
+        #: Since when each key that waits is due, the oldest first.
+        self._dirty: dict[K, float] = {}
         self._processing: set[K] = set()
         #: When each delayed key is due, and the timer that brings it.
         self._timers: dict[K, tuple[float, asyncio.Handle]] = {}
@@ -57,6 +63,12 @@ class Queue(Generic[K]):
         """How many keys wait for their time to come."""
         return len(self._timers)
 
+    @property
+    def oldest(self) -> float:
+        """For how many seconds the key that waits longest has been due; 0 if none waits."""
+        since = next(iter(self._dirty.values()), None)
+        return 0.0 if since is None else max(0.0, self._now() - since)
+
     def add(self, key: K) -> None:
         """Ask for a look now; an outstanding timer of the key is moot and is cancelled."""
         if self._closed:
@@ -64,7 +76,7 @@ class Queue(Generic[K]):
         self._cancel_timer(key)
         if key in self._dirty:
             return
-        self._dirty.add(key)
+        self._dirty[key] = self._now()
         if key not in self._processing:
             self._ready.put(key)
 
@@ -87,7 +99,9 @@ class Queue(Generic[K]):
     async def get(self) -> K:
         """The next key; it is then being worked on until `done`."""
         key = await self._ready.take()
-        self._dirty.discard(key)
+        since = self._dirty.pop(key, None)
+        if since is not None:
+            self._waited(self._now() - since)
         self._processing.add(key)
         return key
 
@@ -113,6 +127,10 @@ class Queue(Generic[K]):
     def forget(self, key: K) -> None:
         """The key is well again: its next backoff is the shortest."""
         self._failures.pop(key, None)
+
+    def open(self) -> None:
+        """From now on somebody takes keys: those that wait already are due since now."""
+        self._dirty = dict.fromkeys(self._dirty, self._now())
 
     def close(self) -> None:
         """Cancel the timers and take nothing in any more."""

@@ -1,4 +1,4 @@
-"""How long gangs take to each milestone, as metrics: created, initialised, gates open, scheduled, ready."""
+"""What happens to gangs, as metrics: how long they take to each milestone, and what goes wrong on the way."""
 
 from datetime import UTC, datetime
 
@@ -7,25 +7,17 @@ from grove.api.gang import PodGang
 from grove.runtime.cache import Cache
 from grove.runtime.metrics import Metrics
 
-_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
-
 
 class Milestones:
     """Observes milestones once per gang and operator process."""
 
     def __init__(self, metrics: Metrics, cache: Cache) -> None:
         self._cache = cache
-        self._seconds = metrics.histogram(
-            "grove_gang_milestone_seconds",
-            "Seconds from a gang's creation to a milestone.",
-            ("backend", "milestone"),
-            buckets=_BUCKETS,
-        )
-        self._sync_errors = metrics.counter(
-            "grove_backend_sync_errors_total",
-            "Failures to bring a gang's scheduler objects in place, by backend and error code.",
-            ("backend", "code"),
-        )
+        self._seconds = metrics.histogram("grove_gang_milestone_seconds")
+        self._sync_errors = metrics.counter("grove_backend_sync_errors_total")
+        self._restarts = metrics.counter("grove_gang_restarts_total")
+        self._give_backs = metrics.counter("grove_gang_give_backs_total")
+        self._terminations = metrics.counter("grove_gang_terminations_total")
         self._told: dict[str, set[str]] = {}
 
     def gates_opened(self, gang: PodGang, now: datetime) -> None:
@@ -43,6 +35,15 @@ class Milestones:
     def sync_failed(self, backend: str, code: str) -> None:
         self._sync_errors.labels(backend, code).inc()
 
+    def restarted(self, gang: PodGang) -> None:
+        self._restarts.labels(_backend(gang)).inc()
+
+    def gave_back(self, gang: PodGang) -> None:
+        self._give_backs.labels(_backend(gang)).inc()
+
+    def recycled(self) -> None:
+        self._terminations.inc()
+
     def forget(self, uid: str) -> None:
         """A gang is gone."""
         self._told.pop(uid, None)
@@ -58,4 +59,8 @@ class Milestones:
         told.add(milestone)
         created = datetime.fromisoformat(gang.metadata.creation_timestamp).astimezone(UTC)
         seconds = max(0.0, (now - created).total_seconds())
-        self._seconds.labels(gang.labels.get(labels.SCHEDULER_BACKEND, ""), milestone).observe(seconds)
+        self._seconds.labels(_backend(gang), milestone).observe(seconds)
+
+
+def _backend(gang: PodGang) -> str:
+    return gang.labels.get(labels.SCHEDULER_BACKEND, "")

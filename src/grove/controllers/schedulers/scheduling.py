@@ -97,11 +97,7 @@ class Scheduling:
         self._selections: dict[str, tuple[object, Selection]] = {}
         #: What each backend said about itself, and from what it said so.
         self._traits: dict[str, tuple[Context, Traits]] = {}
-        self._counter = metrics.counter(
-            "grove_backend_selections_total",
-            "Sets for which a backend was selected, by backend and by what decided.",
-            ("backend", "source"),
-        )
+        self._counter = metrics.counter("grove_backend_selections_total")
 
     # Selection ------------------------------------------------------------------------------------
 
