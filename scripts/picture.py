@@ -1,7 +1,7 @@
 """Draw the dashboard as a picture: its own queries, asked of a Prometheus, in a page that a browser renders.
 
-`python scripts/picture.py http://127.0.0.1:9090 docs/images/dashboard.png` needs Chromium. It shows what the
-panels answer, not what Grafana makes of them.
+`python scripts/picture.py http://127.0.0.1:9090 docs/images/dashboard.png [UNTIL]` needs Chromium; UNTIL is
+in seconds since 1970, now if omitted. It shows what the panels answer, not what Grafana makes of them.
 """
 
 import html
@@ -21,7 +21,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 COLUMN, LINE, MARGIN = 52, 26, 6
 #: Points that are further apart are not joined, in seconds.
 GAP: Final = 12
-SECONDS: Final = 900
+SECONDS: Final = 600
 COLOURS: Final = ("#3b7dd8", "#e08a1e", "#3a9d5d", "#c0392b", "#8e5bb5", "#7f8c8d", "#16a0a0", "#b8860b")
 MOST_SERIES: Final = 8
 _LEGEND = re.compile(r"{{(\w+)}}")
@@ -30,9 +30,10 @@ Series = tuple[str, list[tuple[float, float]]]
 
 
 def main(arguments: Sequence[str]) -> int:
-    server, target = arguments
+    server, target, *until = arguments
+    now = float(until[0]) if until else time.time()
     dashboard = json.loads((ROOT / "deploy" / "monitoring" / "dashboard.json").read_text())
-    parts = [_drawn(panel, server) for panel in dashboard["panels"]]
+    parts = [_drawn(panel, server, now) for panel in dashboard["panels"]]
     bottom = max(each["gridPos"]["y"] + each["gridPos"]["h"] for each in dashboard["panels"])
     width, height = 24 * COLUMN + 2 * MARGIN, bottom * LINE + 2 * MARGIN
     page = f'<meta charset="utf-8"><style>{_STYLE}</style>{"".join(parts)}'
@@ -57,7 +58,7 @@ body { margin: 0; background: #f4f5f7; font: 11px "DejaVu Sans", sans-serif; col
 """
 
 
-def _drawn(panel: dict[str, object], server: str) -> str:
+def _drawn(panel: dict[str, object], server: str, now: float) -> str:
     place = panel["gridPos"]
     assert isinstance(place, dict)
     left, top = place["x"] * COLUMN + MARGIN, place["y"] * LINE + MARGIN
@@ -65,15 +66,14 @@ def _drawn(panel: dict[str, object], server: str) -> str:
     if panel["type"] == "row":
         return f'<div class="row" style="left:{left}px;top:{top}px">{title}</div>'
     width, height = place["w"] * COLUMN - MARGIN, place["h"] * LINE - MARGIN
-    found = list(_answers(panel, server))
+    found = list(_answers(panel, server, now))
     unit = str(panel["fieldConfig"]["defaults"]["unit"])  # type: ignore[index]
     inside = _number(found, unit) if panel["type"] == "stat" else _graph(found, unit, width - 12, height - 70)
     style = f"left:{left}px;top:{top}px;width:{width}px;height:{height}px"
     return f'<div class="panel" style="{style}"><div class="title">{title}</div>{inside}</div>'
 
 
-def _answers(panel: dict[str, object], server: str) -> Iterator[Series]:
-    now = time.time()
+def _answers(panel: dict[str, object], server: str, now: float) -> Iterator[Series]:
     for target in panel["targets"]:  # type: ignore[attr-defined]
         query = target["expr"].replace("$__rate_interval", "1m").replace("$job", ".+")
         asked = {"query": query, "start": now - SECONDS, "end": now, "step": 5}
