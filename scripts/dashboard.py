@@ -199,8 +199,8 @@ ROWS: Final = (
                 "Certificates run out in",
                 [
                     Query(
-                        f"min by (part) (grove_webhook_certificate_expiry_seconds{{{_JOB}}}) - time()",
-                        "{{part}}",
+                        f"min by (certificate) (grove_webhook_certificate_expiry_seconds{{{_JOB}}}) - time()",
+                        "{{certificate}}",
                     )
                 ],
                 "s",

@@ -221,8 +221,8 @@ _WEBHOOKS: Final = Chapter(
         Metric(
             "grove_webhook_certificate_expiry_seconds",
             "gauge",
-            "When a certificate of the webhooks runs out, in seconds since 1970, by part: ca or server.",
-            ("part",),
+            "When a certificate of the webhooks runs out, in seconds since 1970: server or ca.",
+            ("certificate",),
         ),
     ),
 )
