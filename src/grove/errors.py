@@ -22,8 +22,8 @@
 
 An error that one module alone raises is defined there, as a leaf of this tree: NameTaken, OwnershipConflict,
 PodLimitReached, NotEnabled (controllers), Stopped, LeadershipLost (runtime), MissingResources (assembly),
-NotInstalled, RealFailure (real), NoWayBack (plan), Refused, Failed (cli), BadKit (testing). The embedded
-cluster imports nothing of ours and has errors of its own.
+NotInstalled, RealFailure (real), NoWayBack (plan), NotAReview, CannotServe (webhook), Refused, Failed (cli),
+BadKit (testing). The embedded cluster imports nothing of ours and has errors of its own.
 
 Imports nothing of ours. Retry everything except `Terminal`; log or raise, never both.
 """
