@@ -95,6 +95,12 @@ def comparable(objects: list[Manifest]) -> dict[str, Manifest]:
     return found
 
 
+if (CHART / "files" / "alerts.yaml").exists():
+    CASES["alerts and a dashboard"] = {
+        "metrics": {"prometheusRule": {"enabled": True, "labels": {"a": "b"}}, "dashboard": {"enabled": True}}
+    }
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_chart_makes_what_the_command_prints(case: str, tmp_path: Path) -> None:
     values = CASES[case]

@@ -15,6 +15,7 @@ from grove.real.versions import (
     MINORS,
     RELEASES,
     etcd_tool,
+    helm_tool,
     promtool,
     release,
     tools,
@@ -53,6 +54,13 @@ def test_promtool_is_pinned_once_and_built_without_clouds() -> None:
     assert re.findall(rf"^\t{re.escape(tool.source)} v(\S+)", text, re.M) == [tool.version]
     assert re.findall(r"^tool (\S+)$", text, re.M) == [tool.package]
     assert tool.tags == ("remove_all_sd",)
+
+
+def test_helm_is_pinned_to_the_version_that_the_code_names() -> None:
+    tool = helm_tool()
+    text = (MODULES / tool.module / "go.mod").read_text()
+    assert re.findall(rf"^\t{re.escape(tool.source)} v(\S+)", text, re.M) == [tool.version]
+    assert f"\ntool {tool.package}\n" in text
 
 
 @pytest.mark.parametrize("folder", sorted(path.name for path in MODULES.iterdir()))
