@@ -54,6 +54,10 @@ def bundle(
     archive = Archive(max_size << 20)
     where = None if all_namespaces else namespace
     run_loop(_collected(kubeconfig, context, where, back, archive, target))
+    _tell(archive, target)
+
+
+def _tell(archive: "Archive", target: Path) -> None:
     for each in archive.skipped:
         say(f"grove: left out: {each['what']}: {each['why']}")
     say(f"grove: {len(archive.entries)} entries; look through them before you hand the file on")

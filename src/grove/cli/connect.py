@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from grove import __version__
 from grove.kube.client import Client
@@ -17,7 +17,8 @@ class Reached:
 
     client: Client
     connection: Connection
-    limiter: Limiter
+    #: What holds the client back; may be changed while it is in use.
+    limiter: Limiter = field(default_factory=Limiter.off)
 
 
 @asynccontextmanager

@@ -177,14 +177,21 @@ async def operator_for(
         async def ask_again(of: OperatorConfiguration) -> None:
             await permissions.ask_for(needs(of))
 
-        def tune(of: OperatorConfiguration) -> None:
-            limits = of.runtime_client_connection
-            reached.limiter.change(limits.qps, max(limits.burst, 1))
-            if log_as is not None:
-                log_as(of)
-
+        tune = _tuner(reached.limiter, log_as)
         follow(path, operator, configuration, about=identity.pod, applied=ask_again, tune=tune)
     return operator
+
+
+def _tuner(limiter: Limiter, log_as: LogAs | None) -> LogAs:
+    """What brings the limits of the client and the logs in line with a configuration."""
+
+    def tune(of: OperatorConfiguration) -> None:
+        limits = of.runtime_client_connection
+        limiter.change(limits.qps, max(limits.burst, 1))
+        if log_as is not None:
+            log_as(of)
+
+    return tune
 
 
 def needs_of(

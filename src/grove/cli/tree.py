@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from grove.cli.connect import Reached
     from grove.view.model import Forest
 
+OutputOption = Annotated[
+    Form | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="wide: with ages, hostnames, zones and racks; name: names for kubectl; yaml, json: as data.",
+    ),
+]
+
 
 def tree(
     name: Annotated[
@@ -25,14 +34,7 @@ def tree(
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Draw again whenever something changes, until Ctrl-C.")
     ] = False,
-    output: Annotated[
-        Form | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="wide: with ages, hostnames, zones and racks; name: names for kubectl; yaml, json: as data.",
-        ),
-    ] = None,
+    output: OutputOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
@@ -53,14 +55,17 @@ def tree(
         from grove.cli.tree_watch import follow
 
         run_loop(follow(kubeconfig, context, where, name or "", wide=wide))
-        return
-    found, place = run_loop(_look(kubeconfig, context, where, name or "", wide=wide))
+    else:
+        _show(*run_loop(_look(kubeconfig, context, where, name or "", wide=wide)), output)
+
+
+def _show(found: "Forest", where: str, output: Form | None) -> None:
     if output is not None and output.data is not None:
         emit(dumped(_as_list(found), output.data))
     elif not found.cliquesets and not found.gangs:
-        say(f"grove: no PodCliqueSets and no PodGangs found{f' in namespace {place!r}' if place else ''}")
+        say(f"grove: no PodCliqueSets and no PodGangs found{f' in namespace {where!r}' if where else ''}")
     else:
-        emit(_names(found) if output is Form.NAME else drawn(found, wide=wide))
+        emit(_names(found) if output is Form.NAME else drawn(found, wide=output is Form.WIDE))
 
 
 def drawn(forest: "Forest", *, wide: bool = False) -> str:
