@@ -70,14 +70,8 @@ def restart_of(
     is_listed = listed(gang)
     if not lifecycle.starts_once or sum(map(is_listed, standing)) == reference_count(gang):
         return None
-    alive = [pod for pod in members if not pod.terminating]
-    begun = max((_created(pod, now) for pod in alive), default=now)
-    pause = _pause(restarts(gang))
-    # The API server's clock and ours may differ.
-    passed = max(0.0, (now - begun).total_seconds())
-    return Restart(
-        max(0.0, pause - passed), "its scheduler starts a gang only once, and a pod of it was lost"
-    )
+    left = _pause_left(gang, members, now)
+    return Restart(left, "its scheduler starts a gang only once, and a pod of it was lost")
 
 
 def restart_patch(gang: PodGang) -> Patch:
@@ -133,6 +127,15 @@ def says_placed(gang: PodGang) -> bool:
         for each in gang.status.conditions
         if each.type in told
     )
+
+
+def _pause_left(gang: PodGang, members: Sequence[Pod], now: datetime) -> float:
+    """How many seconds more a start that was used up lasts, from when its last pod was made."""
+    alive = [pod for pod in members if not pod.terminating]
+    begun = max((_created(pod, now) for pod in alive), default=now)
+    # The API server's clock and ours may differ.
+    passed = max(0.0, (now - begun).total_seconds())
+    return max(0.0, _pause(restarts(gang)) - passed)
 
 
 def _created(pod: Pod, now: datetime) -> datetime:
