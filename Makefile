@@ -46,7 +46,7 @@ demo: setup ## Show gangs being scheduled on the embedded cluster, then exit
 test: setup-dev ## Run all tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not compat and not real" tests
 
-chaos: setup-dev ## The thousand runs with random faults alone; SEEDS=5000 for more
+chaos: setup-dev ## A thousand runs with random faults (make test has 400); SEEDS=5000 for more
 	@GROVE_CHAOS_SEEDS="$(SEEDS)" $(BIN)/python -m pytest -n 2 --dist worksteal tests/scenarios/test_chaos.py
 
 check: setup-dev ## Lint, type-check, check layers, that generated files are fresh and that nothing is unused

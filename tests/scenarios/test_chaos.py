@@ -1,4 +1,4 @@
-"""A thousand seeds of misfortune: whatever goes wrong on the way, the world ends up as if nothing had.
+"""Hundreds of seeds of misfortune: whatever goes wrong on the way, the world ends up as if nothing had.
 
 Each seed chooses a backend, what the user does and what goes wrong meanwhile: conflicts, refusals and lost answers to
 the operator's requests, watches that drop, stall or lag, compaction, and operators killed at any moment. Then the
@@ -28,7 +28,7 @@ from grove.testing.portrait import Guard, portrait, silent_updates, without
 from grove.testing.world import NODES, OPERATOR, World, WorldOptions, run_world
 
 #: `make test` runs these in some minutes; `make chaos` runs them alone, or more of them.
-SEEDS = int(os.environ.get("GROVE_CHAOS_SEEDS", "1000"))
+SEEDS = int(os.environ.get("GROVE_CHAOS_SEEDS", "400"))
 CHUNK = 20
 OBJECTS: dict[str, Resource] = {
     "default": resource("scheduling.k8s.io", "v1alpha2", "PodGroup"),
