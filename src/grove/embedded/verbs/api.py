@@ -312,8 +312,7 @@ class API:
         *,
         applied: bool = False,
     ) -> Entry:
-        """Replaces an object or, with `options.subresource`, a part of it. `applied`: field owners are
-        already right."""
+        """Replaces an object, or a part of it by a subresource. `applied`: field owners are already right."""
         self.accept(resource, namespace, name, obj)
         home, new = self.incoming(resource, obj, options)
         entry = self.get(home, namespace, name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from grove.embedded.errors import Manifest, bad_request
+from grove.embedded.errors import Manifest, bad_request, invalid
 from grove.embedded.kinds.context import Context
 from grove.embedded.machinery import metadata
 from grove.embedded.machinery.options import WriteOptions
@@ -56,6 +56,7 @@ class DynamicAdmission:
         changed["metadata"] |= kept
         self._api.begin_life(home, changed, self._api.context(home, options))
         changed["metadata"] |= kept
+        _check(home, changed["metadata"])
         return changed
 
     async def mutate(
@@ -68,6 +69,7 @@ class DynamicAdmission:
         changed = await self.webhooks.mutate(question, self._decoded)
         if changed is new or changed is None:
             return new
+        _check(context.resource, changed["metadata"])
         return self._api.merge(context.resource, changed, old, context)
 
     async def validate(
@@ -133,6 +135,13 @@ class DynamicAdmission:
         _, read = self._api.incoming(home, changed, quiet)
         self._api.default(home, read, self._api.context(home, quiet))
         return read
+
+
+def _check(home: ResourceType, meta: Manifest) -> None:
+    """What a webhook wrote into the metadata must be as right as what a client writes."""
+    causes = metadata.metadata_errors(meta)
+    if causes:
+        raise invalid(home, str(meta.get("name") or ""), causes)
 
 
 def _complete(body: Manifest, resource: ResourceType, namespace: str, shape: Kind | None) -> Manifest:
