@@ -1,4 +1,4 @@
-"""The commands: run, up, demo, render, tree, rollout, crds, config, doctor, bundle, completion, backend,
+"""The commands: run, up, demo, render, tree, rollout, crds, install, config, doctor, bundle, completion, backend,
 upgrade, version.
 
 Data on stdout, messages on stderr.

@@ -16,6 +16,11 @@ CONFIG_FILE: Final = "config.yaml"
 _CONFIG_FOLDER: Final = "/etc/grove-operator/config"
 _TOKEN_FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _USER: Final = 65532
+_UNPRIVILEGED: Final[Manifest] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
 #: The kubelet renews the token long before it expires.
 _TOKEN_SECONDS: Final = 3607
 _HTML: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -192,11 +197,7 @@ def _container(values: Values) -> Manifest:
             "periodSeconds": 5,
             "timeoutSeconds": 5,
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": dict(_UNPRIVILEGED),
         "volumeMounts": _mounts(values),
     }
     return {**container, "resources": values.resources} if values.resources else container
