@@ -41,7 +41,12 @@ BEFORE: Final = {
     "docs/guides/bundle.md": ["grove up"],
     "docs/guides/disruption.md": ["grove up"],
     "docs/guides/migration.md": ["grove up"],
-    "docs/guides/real-cluster.md": ["grove up --no-operator", "grove crds | kubectl delete -f -"],
+    "docs/guides/installation.md": ["grove up --no-operator", "grove crds | kubectl delete -f -"],
+    "docs/guides/real-cluster.md": [
+        "grove up --no-operator",
+        "grove crds | kubectl delete -f -",
+        "kubectl create namespace grove-system",
+    ],
     "docs/guides/troubleshooting.md": ["grove up", "kubectl apply -f examples/too-big.yaml"],
 }
 
