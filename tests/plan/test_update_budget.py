@@ -2,6 +2,7 @@
 
 import pytest
 
+from grove.api import labels
 from grove.meta import Manifest
 from grove.plan.update.budget import Budget, budget_of, validate_budget
 from grove.testing import make
@@ -44,3 +45,15 @@ REFUSED: dict[str, tuple[Manifest, list[str]]] = {
 def test_limits_that_mean_nothing_are_refused_by_name(case: tuple[Manifest, list[str]]) -> None:
     said, want = case
     assert [error.field for error in validate_budget(make.cliqueset("t", strategy=said))] == want
+
+
+PAUSES = {"true": (True, 0), "false": (False, 0), "True": (True, 1), "": (True, 1), "no": (True, 1)}
+
+
+@pytest.mark.parametrize("value", PAUSES)
+def test_a_pause_that_is_spelt_in_another_way_is_refused_and_takes_nothing_down(value: str) -> None:
+    cliqueset = make.cliqueset("t", annotations={labels.UPDATE_PAUSED: value})
+    found = [error.field for error in validate_budget(cliqueset)]
+    paused, errors = PAUSES[value]
+    assert found == ["metadata.annotations[grove.io/update-paused]"] * errors
+    assert cliqueset.update_paused is paused

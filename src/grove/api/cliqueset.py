@@ -340,8 +340,11 @@ class PodCliqueSet(Object):
 
     @property
     def update_paused(self) -> bool:
-        """Whether nothing may be taken down for an update now."""
-        return self.annotations.get(labels.UPDATE_PAUSED) == "true"
+        """Whether nothing may be taken down for an update now.
+
+        Who writes something else than true or false is told so; until it is corrected nothing goes down.
+        """
+        return self.annotations.get(labels.UPDATE_PAUSED, "false") != "false"
 
     @property
     def standalone_cliques(self) -> tuple[PodCliqueTemplate, ...]:

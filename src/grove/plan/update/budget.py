@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from grove.api import labels
 from grove.api.cliqueset import PodCliqueSet
 from grove.errors import FieldError
 
@@ -31,12 +32,16 @@ def budget_of(cliqueset: PodCliqueSet) -> Budget:
 
 
 def validate_budget(cliqueset: PodCliqueSet) -> list[FieldError]:
-    """What is wrong with the limits of a set's update."""
+    """What is wrong with the limits of a set's update, or with what pauses it."""
+    errors = []
+    paused = cliqueset.annotations.get(labels.UPDATE_PAUSED, "false")
+    if paused not in ("true", "false"):
+        message = f"must be 'true' or 'false'; got {paused!r}"
+        errors.append(FieldError(f"metadata.annotations[{labels.UPDATE_PAUSED}]", message))
     strategy = cliqueset.spec.update_strategy
     limits = strategy.rolling_recreate if strategy is not None else None
     if limits is None:
-        return []
-    errors = []
+        return errors
     for name, value in (("maxUnavailable", limits.max_unavailable), ("maxSurge", limits.max_surge)):
         if value is not None and _share(value) is None:
             message = f"must be a number of replicas, or a percentage such as 25%; got {value!r}"
