@@ -173,7 +173,7 @@ ROWS: Final = (
                         "grove_api_requests_total",
                         "verb",
                         "resource",
-                        where='verb!~"get|list|watch"',
+                        where='verb!~"get|list|watch|dryrun"',
                         rate=True,
                     )
                 ],

@@ -14,6 +14,7 @@ CASES = {
     "a watch": (Call("GET", "/api/v1/pods", (("watch", "true"),)), Asked("watch", "pods")),
     "a namespace itself": (Call("GET", "/api/v1/namespaces/a"), Asked("get", "namespaces")),
     "a new object": (Call("POST", "/api/v1/namespaces/a/pods"), Asked("create", "pods")),
+    "a trial": (Call("POST", "/api/v1/namespaces/a/pods", (("dryRun", "All"),)), Asked("dryrun", "pods")),
     "a status": (
         Call(
             "PATCH", "/apis/scheduler.grove.io/v1alpha1/namespaces/a/podgangs/g/status", (), b"", MERGE_PATCH

@@ -182,7 +182,8 @@ _API: Final = Chapter(
         Metric(
             "grove_api_requests_total",
             "counter",
-            "Requests to the API server by verb, resource and status code; each attempt counts. "
+            "Requests to the API server by verb, resource and status code; each attempt counts, "
+            "trials with the verb `dryrun`. "
             "The code is `unreachable` without an answer and `deposed` for a write that was not sent because "
             "the lease is lost.",
             ("verb", "resource", "code"),

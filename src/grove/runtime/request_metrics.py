@@ -67,6 +67,8 @@ def asked_of(call: Call) -> Asked:
 
 
 def _verb(call: Call, *, named: bool) -> str:
+    if any(key == "dryRun" for key, _ in call.query):
+        return "dryrun"
     match call.method:
         case "GET":
             if any(key == "watch" for key, _ in call.query):
