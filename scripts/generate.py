@@ -28,12 +28,13 @@ GENERATORS: Sequence[Generator] = (
     ("docs/reference", matrix.files, "*.md"),
     ("docs/reference", edits.files, "*.md"),
     ("docs/reference", commands.files, "*.md"),
+    # Before the chart, which holds a copy.
+    ("deploy/monitoring", dashboard.files, "*.json"),
     ("docs/reference", chart.reference_files, "*.md"),
     ("deploy", chart.kustomize_files, "*.yaml"),
     ("deploy/helm/grove", chart.chart_files, "**/*.yaml"),
     ("src/grove/cli/manifests/monitoring", chart.packaged_files, "*"),
     ("docs/reference", metrics.files, "*.md"),
-    ("deploy/monitoring", dashboard.files, "*.json"),
 )
 
 
