@@ -1,5 +1,5 @@
-"""The commands: run, up, demo, render, tree, rollout, crds, install, config, doctor, bundle, completion, backend,
-upgrade, version.
+"""The commands: run, up, demo, render, tree, rollout, crds, install, config, doctor, bundle, completion,
+backend, upgrade, version.
 
 Data on stdout, messages on stderr.
 """
