@@ -160,9 +160,8 @@ async def assemble(
     _connect(deps, controllers, standalone)
     manager = _manager(process, deps, controllers, elector, host if health else None)
     manager.add_service("own events", own_events.run)
-    server = None
-    if webhooks:
-        server = await _webhooks(replace(process, client=client), deps, manager, own_events, certificates)
+    unfenced = replace(process, client=client)
+    server = await _webhooks(unfenced, deps, manager, own_events, certificates) if webhooks else None
     told = (process.metrics, deps.recorder, own_events)
     return Operator(manager, deps.cache, controllers, reconcilers, deps.scheduling, *told, server)
 

@@ -155,14 +155,9 @@ async def operator_for(
     """
     where = namespace or reached.connection.namespace
     identity = identity_of(where)
+    served = serves_webhooks(configuration) and not only
     operator = await assemble(
-        reached.client,
-        configuration,
-        identity=identity,
-        health=health,
-        only=only,
-        host=host,
-        webhooks=serves_webhooks(configuration) and not only,
+        reached.client, configuration, identity=identity, health=health, only=only, host=host, webhooks=served
     )
 
     def needs(of: OperatorConfiguration) -> list[Need]:
