@@ -26,6 +26,7 @@ NOT_RUN: Final = {
     "grove backend check": "it takes seconds; tests/extensions/test_commands.py",
     "grove backend run*": "its configuration is in a container; tests/cli/test_backend_run.py",
     "kubectl -n grove-system scale deployment*": "nothing of the Go operator runs here",
+    "kubectl -n grove-system delete deployment*": "nothing of the Go operator runs here",
     "kubectl -n grove-system wait pod*": "nothing of the Go operator runs here",
     "kubectl -n grove-system * secret*": "no operator serves webhooks here",
     "kubectl * *webhookconfiguration*": "no operator serves webhooks here",
