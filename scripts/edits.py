@@ -40,7 +40,7 @@ Whatever is edited, a pod that is lost afterwards is replaced and placed.
 
 NEW_PODS: Final = "new pods"
 IN_PLACE: Final = "in place"
-LATER_PODS: Final = "pods made later"
+UPDATE: Final = "update"
 WAITS: Final = "waits"
 REFUSED: Final = "refused"
 
@@ -49,8 +49,8 @@ LEGEND: Final = f"""
   the other pods stay.
 - **{NEW_PODS}**: takes effect at once. The gang gets another revision: other scheduler objects, and new pods
   in place of those that wait.
-- **{LATER_PODS}**: pods on nodes stay as they are. Pods that are made later follow the edit, replacements of
-  lost ones included.
+- **{UPDATE}**: pods on nodes are replaced, replica by replica; with `OnDelete` each when somebody deletes it:
+  [updates](../guides/updates.md).
 - **{WAITS}**: the scheduler does not support this edit of a placed gang, which goes on as it was placed.
   The set says `EditPending`, with the fields and the command that places the gang again; without that command
   the edit takes effect when all pods of the gang have gone.
@@ -76,8 +76,8 @@ others, until the whole gang is placed again.
 when they are edited. Its `autoScalingConfig`, and the `scaleConfig` of a scaling group, reach the autoscalers
 at once.
 
-Nobody can change the priority of a pod. A priority class that is edited in place counts for the scheduler's
-object and for pods that are made later.
+Nobody can change the priority of a pod, and no pod on a node is replaced for another `priorityClassName` of
+the set. One that is edited in place counts for the scheduler's object and for pods that are made later.
 
 A topology constraint that the scheduler cannot honour is refused, pending or running:
 [what each can](backends.md). To move a set to another scheduler, change
@@ -200,7 +200,7 @@ class Edited:
         if differing_fields(edited, self.before, editable):
             return WAITS
         same = has_shape(self.before, shape_of(self.desired))
-        return LATER_PODS if same and self.pending == NEW_PODS else IN_PLACE
+        return UPDATE if same and self.pending == NEW_PODS else IN_PLACE
 
 
 def files() -> dict[str, str]:

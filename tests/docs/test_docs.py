@@ -150,7 +150,7 @@ def test_every_edit_of_every_backend_has_a_cell() -> None:
     head, body = table[0], table[2:]
     assert head[2:] == [f"running, `{name}`" for name in BUILT_INS]
     assert [row[0] for row in body] == list(edits.FIELDS)
-    known = {edits.IN_PLACE, edits.NEW_PODS, edits.LATER_PODS, edits.WAITS, edits.REFUSED}
+    known = {edits.IN_PLACE, edits.NEW_PODS, edits.UPDATE, edits.WAITS, edits.REFUSED}
     assert {cell for row in body for cell in row[1:]} <= known
 
 
