@@ -142,7 +142,7 @@ async def assemble(
 
     With `only` it is the process of that backend and acts on the gangs that the operator leaves to it alone.
     What a leader writes besides its lease and events about itself passes the elector's fence. `host` is where
-    probes are served unless the configuration says. `webhooks` are served leading or not.
+    probes and webhooks are served unless the configuration says. `webhooks` are served leading or not.
     """
     metrics = Metrics()
     client = client.observed(RequestMetrics(metrics))
@@ -161,7 +161,7 @@ async def assemble(
     manager = _manager(process, deps, controllers, elector, host if health else None)
     manager.add_service("own events", own_events.run)
     unfenced = replace(process, client=client)
-    server = await _webhooks(unfenced, deps, manager, own_events, certificates) if webhooks else None
+    server = await _webhooks(unfenced, deps, manager, own_events, certificates, host) if webhooks else None
     told = (process.metrics, deps.recorder, own_events)
     return Operator(manager, deps.cache, controllers, reconcilers, deps.scheduling, *told, server)
 
@@ -286,6 +286,7 @@ async def _webhooks(
     manager: Manager,
     recorder: Recorder,
     certificates: CertificateSource | None,
+    host: str,
 ) -> WebhookServer:
     """The webhooks of this process; its client is not fenced, because a standby answers as well."""
     configuration, client = process.configuration, process.client
@@ -299,7 +300,7 @@ async def _webhooks(
         certificates or _own_certificates(process, recorder),
         process.metrics,
         synced=deps.cache.wait_synced,
-        host=server.bind_address,
+        host=server.bind_address or host,
         port=server.port,
     )
     manager.add_service("webhooks", served.run)

@@ -59,16 +59,25 @@ def test_a_set_runs_while_the_operator_does_and_sigterm_ends_it_in_order(
 
 
 @pytest.mark.parametrize(
-    ("probes", "everywhere"), [({"port": 0}, False), ({"port": 0, "bindAddress": "0.0.0.0"}, True)]
+    ("server", "address", "everywhere"),
+    [
+        ("healthProbes", {}, False),
+        ("healthProbes", {"bindAddress": "0.0.0.0"}, True),
+        ("webhooks", {"enabled": True}, False),
+        ("webhooks", {"enabled": True, "bindAddress": "0.0.0.0"}, True),
+    ],
 )
 def test_only_an_explicit_address_lets_it_listen_beyond_the_loopback(
-    cluster: Path, tmp_path: Path, probes: dict[str, object], everywhere: bool
+    cluster: Path, tmp_path: Path, server: str, address: dict[str, object], everywhere: bool
 ) -> None:
     file = configuration(tmp_path)
     document = yaml.safe_load(file.read_text())
-    file.write_text(yaml.safe_dump({**document, "server": {"healthProbes": probes, "metrics": {"port": 0}}}))
+    servers = {"healthProbes": {"port": 0}, "metrics": {"port": 0}, server: {"port": 0, **address}}
+    file.write_text(yaml.safe_dump({**document, "server": servers}))
+    said = "webhooks are served" if server == "webhooks" else "health server listens"
     with started("run", "--kubeconfig", str(cluster), "--config", str(file), folder=tmp_path) as process:
-        process.wait_until_said("health server listens")
+        # The name of the event alone: certificates are "served" earlier than the webhooks are.
+        process.wait_until_said(f"{said}  host=")
         assert bool(listening_elsewhere([process.group])) == everywhere
         assert process.ask_to_stop() == 0
 
