@@ -5,22 +5,25 @@ import json
 import tarfile
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from tests.cli.test_doctor import install
+from tests.cli.test_doctor import install, registered
 
 from grove.cli.bundling.archive import Archive
 from grove.cli.bundling.collection import Wanted, collect
 from grove.cli.bundling.redaction import REMOVED, redacted, redacted_text
+from grove.cli.doctoring.webhooks import REGISTERED
 from grove.embedded.identity import User
 from grove.kube.client import Client
 from grove.kube.limiter import Limiter
+from grove.kube.transport import Response
 from grove.meta import Manifest, resource
 from grove.testing import make
 from grove.testing.memory import MemoryTransport
 from grove.testing.virtual_time import virtual_clock
-from grove.testing.world import World, WorldOptions, run_world
+from grove.testing.world import USER, World, WorldOptions, run_world
 
 from .conftest import Grove
 from .processes import kubectl, started
@@ -122,6 +125,30 @@ def secretive(name: str) -> Manifest:
         "args": ["--token", PLANTED],
     }
     return manifest
+
+
+class Noting(MemoryTransport):
+    """Keeps what was asked for."""
+
+    asked: list[str]
+
+    async def send(self, method: str, path: str, **options: Any) -> Response:
+        self.asked.append(path)
+        return await super().send(method, path, **options)
+
+
+def test_no_secret_is_read_not_even_that_of_the_webhooks_certificate() -> None:
+    async def story(world: World) -> None:
+        await install(world)
+        for kind, name in REGISTERED:
+            await world.user.create(kind, registered(name, ""))
+        transport = Noting(world.cluster.app, USER)
+        transport.asked = []
+        await collected(world, Client(transport, limiter=Limiter.off()))
+        assert transport.asked
+        assert [each for each in transport.asked if "/secrets" in each] == []
+
+    run_world(story, operator=False)
 
 
 def test_a_bundle_holds_objects_events_logs_and_findings_and_no_secret() -> None:

@@ -36,6 +36,7 @@ from .processes import started
 
 NAMESPACE = "grove-system"
 CONFIGURATION = "apiVersion: operator.config.grove.io/v1alpha1\nkind: OperatorConfiguration\n"
+ELECTING = CONFIGURATION + "leaderElection: {enabled: true}\n"
 NOBODY = User("nobody", ())
 GROUP = "rbac.authorization.k8s.io"
 NAMESPACES = resource("", "v1", "Namespace", namespaced=False)
@@ -127,9 +128,9 @@ async def install(world: World, configuration: str = CONFIGURATION, *, ready: in
     )
 
 
-def leased(ago: float) -> Manifest:
+def leased(ago: float, name: str = "grove-operator-leader-election", namespace: str = NAMESPACE) -> Manifest:
     return {
-        "metadata": {"name": "grove-operator-leader-election", "namespace": NAMESPACE},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "holderIdentity": "operator-a",
             "leaseDurationSeconds": 15,
@@ -234,7 +235,7 @@ def test_definitions_that_are_gone_or_older_are_named_with_the_command() -> None
 
 def test_an_operator_that_runs_and_leads_is_fine() -> None:
     async def story(world: World) -> dict[str, list[Finding]]:
-        await install(world)
+        await install(world, ELECTING)
         await world.user.create(LEASES, leased(3))
         return await examined(world)
 
@@ -246,7 +247,7 @@ def test_an_operator_that_runs_and_leads_is_fine() -> None:
 
 def test_a_leader_that_died_and_one_whose_clock_is_ahead_are_told() -> None:
     async def story(world: World) -> dict[str, list[Finding]]:
-        await install(world, ready=0)
+        await install(world, ELECTING, ready=0)
         await world.user.create(LEASES, leased(600))
         dead = await examined(world)
         await world.user.delete(LEASES, Key(NAMESPACE, "grove-operator-leader-election"))
@@ -262,6 +263,30 @@ def test_a_leader_that_died_and_one_whose_clock_is_ahead_are_told() -> None:
     assert one(found, "operator").state is State.FAILED
     assert one(found, "ahead").state is State.WARNING
     assert "1 m 30 s in the future" in one(found, "ahead").message
+
+
+def test_the_lease_is_the_one_that_the_configuration_names() -> None:
+    async def story(world: World) -> dict[str, list[Finding]]:
+        election = "{enabled: true, resourceName: ours, resourceNamespace: default}"
+        await install(world, CONFIGURATION + f"leaderElection: {election}\n")
+        await world.user.create(LEASES, leased(3))
+        other = await examined(world)
+        await world.user.create(LEASES, leased(3, "ours", "default"))
+        return {"other": other["leader"], "own": (await examined(world))["leader"]}
+
+    found = told(story)
+    assert one(found, "other").message == "nobody holds the Lease ours"
+    assert one(found, "own").message == "operator-a leads (Lease default/ours)"
+
+
+def test_an_operator_without_leader_election_needs_no_lease() -> None:
+    async def story(world: World) -> dict[str, list[Finding]]:
+        await install(world)
+        return await examined(world)
+
+    finding = one(told(story), "leader")
+    assert finding.state is State.OK
+    assert "leaderElection.enabled is false" in finding.message
 
 
 def test_a_configuration_that_the_operator_refuses_is_named_by_its_fields() -> None:
@@ -289,6 +314,11 @@ def test_permissions_are_asked_for_the_operators_own_account() -> None:
     found = told(story)
     assert one(found, "lacking").state is State.FAILED
     assert "podcliquesets.grove.io (list, watch, get, patch)" in one(found, "lacking").message
+    # In a pod webhooks are served although the file does not say so.
+    assert (
+        "secrets with name grove-webhook-server-cert in namespace grove-system"
+        in one(found, "lacking").message
+    )
     assert one(found, "granted").state is State.OK
 
 

@@ -44,7 +44,7 @@ async def preconditions_of(
     backend: Backend, client: Client, configs: dict[str, Manifest]
 ) -> Sequence[Precondition]:
     """What a backend needs, and what of it the cluster lacks."""
-    scheduling = await _discovered(backend, client, configs)
+    scheduling = await discovered(Registry([backend], backend.name), client, configs)
     seen = replace(
         scheduling.context(backend), observed=await _observed(scheduling.observed_by(backend), client)
     )
@@ -53,7 +53,8 @@ async def preconditions_of(
 
 async def native_gangs(client: Client) -> NativeGangs:
     """The gang API that the cluster serves, tried out by dry runs."""
-    cluster = (await _discovered(DefaultBackend(), client, {})).cluster
+    default = DefaultBackend()
+    cluster = (await discovered(Registry([default], default.name), client, {})).cluster
     if misconfigured(cluster):
         return NativeGangs(problem=MISCONFIGURED)
     generation = detect(cluster)
@@ -89,13 +90,21 @@ async def _keeps(client: Client, link: str) -> str:
     return KEPT if answer.get("spec", {}).get(link) else DROPPED
 
 
-async def _discovered(backend: Backend, client: Client, configs: dict[str, Manifest]) -> Scheduling:
+async def discovered(
+    registry: Registry,
+    client: Client,
+    configs: dict[str, Manifest],
+    *,
+    external: frozenset[str] = frozenset(),
+) -> Scheduling:
+    """What an operator with these backends would find out about the cluster; nothing of it runs."""
     clock = SystemClock()
     observation = Observation(client, clock, random.Random(0))
-    registry = Registry([backend], backend.name)
     cache = Cache(client, clock)
     remarks = Remarks(client, cache, clock, random.Random(0))
-    scheduling = Scheduling(registry, client, cache, Metrics(), observation, remarks, configs=configs)
+    scheduling = Scheduling(
+        registry, client, cache, Metrics(), observation, remarks, configs=configs, external=external
+    )
     await scheduling.discover()
     return scheduling
 

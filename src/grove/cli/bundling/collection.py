@@ -24,6 +24,7 @@ from grove.meta import Manifest, Resource
 
 #: Of one container; the end of a log is what matters.
 _LOG_BYTES: Final = 2 << 20
+#: Where metrics are if the pod does not say: of an installation, and by default.
 _METRICS_PORTS: Final = (9445, 2752, 2751)
 
 
@@ -64,7 +65,7 @@ async def collect(wanted: Wanted, archive: Archive) -> Manifest:
 async def _findings(wanted: Wanted, archive: Archive) -> None:
     wanted.progress("the findings of grove doctor")
     try:
-        found = await examine(Asked(wanted.client, wanted.server, wanted.now))
+        found = await examine(Asked(wanted.client, wanted.server, wanted.now, reads_secret=False))
     except Unreachable:
         raise
     except ApiError as error:
@@ -148,11 +149,19 @@ async def _log(wanted: Wanted, archive: Archive, pod: Manifest, container: str, 
     archive.add(file, redacted_text(text[-_LOG_BYTES:]))
 
 
+def _named_metrics(pod: Manifest) -> list[int]:
+    """The ports that a pod says serve metrics."""
+    ports = [
+        each for container in pod["spec"].get("containers") or () for each in container.get("ports") or ()
+    ]
+    return [each["containerPort"] for each in ports if each.get("name") == "metrics"]
+
+
 async def _metrics(wanted: Wanted, archive: Archive, pod: Manifest) -> None:
     meta, file = pod["metadata"], f"operator/metrics/{pod['metadata']['name']}.txt"
     wanted.progress(file)
     said = ""
-    for port in _METRICS_PORTS:
+    for port in dict.fromkeys((*_named_metrics(pod), *_METRICS_PORTS)):
         path = kinds.PODS.path(meta["namespace"], f"{meta['name']}:{port}", "proxy/metrics")
         try:
             archive.add(file, redacted_text(await wanted.client.text(path, [])))

@@ -12,7 +12,7 @@ from grove.words import counted
 
 CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
 _FIX: Final = "grove crds | kubectl apply --server-side -f -"
-_LINK: Final = "docs/guides/real-cluster.md#2-customresourcedefinitions"
+_LINK: Final = "docs/guides/real-cluster.md#2-install-it"
 #: How many fields are named; the rest is counted.
 _NAMED: Final = 3
 

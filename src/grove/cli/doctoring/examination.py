@@ -26,6 +26,8 @@ class Asked:
     namespace: str = ""
     #: The configuration of a file; otherwise that of the installation is looked for.
     configuration: OperatorConfiguration | None = None
+    #: Whether the Secret of the webhooks' certificate may be looked at.
+    reads_secret: bool = True
 
 
 async def examine(asked: Asked) -> list[Finding]:
@@ -41,9 +43,12 @@ async def examine(asked: Asked) -> list[Finding]:
         ("gang scheduling", lambda: control_plane.gang_scheduling(native)),
         ("kube-scheduler", lambda: control_plane.backoff_queue(client, native, version)),
         ("definitions", lambda: definitions.definitions_served(client)),
-        ("operator", lambda: installation.alive(client, found, asked.now)),
+        ("operator", lambda: installation.alive(client, found, known, asked.now)),
         ("permissions", lambda: rights.permissions(client, found, known)),
-        ("webhooks", lambda: webhooks.webhooks(client, found, known, asked.now)),
+        (
+            "webhooks",
+            lambda: webhooks.webhooks(client, known, asked.now, reads_secret=asked.reads_secret),
+        ),
         ("schedulers", lambda: schedulers.preconditions(client, known)),
         ("schedulers", lambda: schedulers.alive(client, version, known, asked.now)),
     ]

@@ -93,9 +93,12 @@ def _config_map(deployment: Manifest) -> str:
     return ""
 
 
-async def alive(client: Client, installed: Installation, now: Callable[[], datetime]) -> Sequence[Finding]:
+async def alive(
+    client: Client, installed: Installation, known: Known, now: Callable[[], datetime]
+) -> Sequence[Finding]:
     """Whether the operator runs and somebody leads."""
-    return [*_deployment(installed), *await _pods(client, installed), *await _leader(client, installed, now)]
+    found = [*_deployment(installed), *await _pods(client, installed)]
+    return [*found, *await _leader(client, installed, known, now)]
 
 
 def _deployment(installed: Installation) -> list[Finding]:
@@ -104,7 +107,7 @@ def _deployment(installed: Installation) -> list[Finding]:
         return [unseen(name, installed.hidden, link=_LINK)]
     if deployment is None:
         said = f"there is no Deployment {labels.MANAGER}; it may run outside of the cluster (grove run)"
-        return [warning(name, said, fix="install it", link="docs/guides/real-cluster.md#4-the-operator")]
+        return [warning(name, said, fix="install it", link="docs/guides/installation.md")]
     where = f"Deployment {installed.namespace}/{labels.MANAGER}"
     wanted = (deployment.get("spec") or {}).get("replicas", 1)
     ready = (deployment.get("status") or {}).get("readyReplicas") or 0
@@ -134,16 +137,20 @@ async def _pods(client: Client, installed: Installation) -> list[Finding]:
     return found
 
 
-async def _leader(client: Client, installed: Installation, now: Callable[[], datetime]) -> list[Finding]:
-    lease_name, name = OperatorConfiguration().leader_election.resource_name, "leader"
-    leases = await client.list_all(
-        LEASES, type=dict, namespace=installed.namespace, fields=f"metadata.name={lease_name}"
-    )
+async def _leader(
+    client: Client, installed: Installation, known: Known, now: Callable[[], datetime]
+) -> list[Finding]:
+    """Who holds the Lease that the configuration names; without one, the Lease of the default."""
+    name, election = "leader", (known.configuration or OperatorConfiguration()).leader_election
+    if known.configuration is not None and not election.enabled:
+        return [fine(name, "leaderElection.enabled is false: one replica works without a Lease")]
+    lease_name, where = election.resource_name, election.resource_namespace or installed.namespace
+    leases = await client.list_all(LEASES, type=dict, namespace=where, fields=f"metadata.name={lease_name}")
     held = [each for each in leases if (each.get("spec") or {}).get("holderIdentity")]
     if not held:
         if installed.deployment is None:
             return []
-        fix = "see the operator's log; leaderElection.enabled may be off, which one replica may do without"
+        fix = "see the operator's log: it says why no replica takes it"
         return [warning(name, f"nobody holds the Lease {lease_name}", fix=fix, link=_LINK)]
     moment = await client.server_time() or now()
     spec, where = held[0]["spec"], f"Lease {held[0]['metadata']['namespace']}/{lease_name}"

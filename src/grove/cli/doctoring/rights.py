@@ -4,31 +4,28 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
+from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load
-from grove.backends.base import Backend, Cluster, Context, TopologyAware
 from grove.cli.doctoring.findings import Finding, failed, fine, unseen, warning
 from grove.cli.doctoring.installation import Installation, Known
+from grove.cli.operating import observed, written
 from grove.cli.permissions import Need, missing, needed, sentence
+from grove.cli.preconditions import discovered
 from grove.errors import Forbidden
-from grove.extensions import registry_for
+from grove.extensions import configs_for, external_in, registry_for
 from grove.kube.client import Client
-from grove.meta import Manifest, Resource, resource
+from grove.meta import Manifest, resource
 
 REVIEWS: Final = resource("authorization.k8s.io", "v1", "SubjectAccessReview", namespaced=False)
-_LINK: Final = "docs/guides/real-cluster.md#permissions"
+_LINK: Final = "docs/guides/installation.md#permissions"
 _AT_ONCE: Final = 16
 
 
 async def permissions(client: Client, installed: Installation, known: Known) -> Sequence[Finding]:
     """Whether the operator has every permission that it needs; without an operator, whether you have them."""
-    configuration = known.configuration or load("")
-    cluster = Cluster((await client.discover()).served)
-    needs = needed(
-        configuration,
-        _written(configuration, cluster),
-        namespace=installed.namespace or "default",
-        serves=cluster.serves,
-    )
+    needs = await _needs(client, installed, known.configuration or load(""))
     name = "permissions"
     if installed.deployment is None:
         denied = await missing(client, needs)
@@ -53,19 +50,25 @@ async def permissions(client: Client, installed: Installation, known: Known) -> 
     return [fine(name, f"{installed.account} may do all {len(needs)} things that it needs")]
 
 
-def _written(configuration: OperatorConfiguration, cluster: Cluster) -> list[Resource]:
-    """The kinds that the enabled backends write in this cluster."""
-    found: list[Resource] = []
-    for backend in registry_for(configuration.scheduler).enabled:
-        found += _kinds_of(backend, cluster)
-    return [each for each in dict.fromkeys(found) if cluster.serves(each)]
-
-
-def _kinds_of(backend: Backend, cluster: Cluster) -> list[Resource]:
-    found = list(backend.resources(Context(cluster)))
-    if isinstance(backend, TopologyAware):
-        found.append(backend.topology_resource)
-    return found
+async def _needs(client: Client, installed: Installation, given: OperatorConfiguration) -> list[Need]:
+    """What an operator so configured asks for at its start, in this cluster."""
+    registry = registry_for(given.scheduler)
+    configs, external = configs_for(registry, given.scheduler), external_in(registry, given.scheduler)
+    scheduling = await discovered(registry, client, configs, external=external)
+    unused = () if given.network.auto_mnnvl_enabled else (kinds.COMPUTE_DOMAINS,)
+    webhooks = given.server.webhooks
+    if webhooks.enabled is None:
+        # In a pod they are served unless the configuration says otherwise.
+        webhooks = msgspec.structs.replace(webhooks, enabled=installed.deployment is not None)
+    server = msgspec.structs.replace(given.server, webhooks=webhooks)
+    return needed(
+        msgspec.structs.replace(given, server=server),
+        written(scheduling),
+        namespace=installed.namespace or "default",
+        observed=observed(scheduling),
+        reads_events=bool(scheduling.event_sources()),
+        serves=lambda each: each not in unused and scheduling.cluster.serves(each),
+    )
 
 
 async def _denied(client: Client, account: str, needs: Sequence[Need]) -> list[Need]:

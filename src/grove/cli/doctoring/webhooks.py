@@ -7,39 +7,34 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from grove.cli.doctoring.findings import Finding, failed, fine, unseen, warning
-from grove.cli.doctoring.installation import Installation, Known
+from grove.cli.doctoring.installation import Known
 from grove.errors import Forbidden, NotFound
 from grove.kube.client import Client
 from grove.meta import Key, Manifest, Resource, resource
+from grove.webhook.registrations import AUTHORIZER_NAME, ServedAt, desired_webhook_configurations
 from grove.words import duration_in_words
 
 _GROUP: Final = "admissionregistration.k8s.io"
-MUTATING: Final = resource(_GROUP, "v1", "MutatingWebhookConfiguration", namespaced=False)
-VALIDATING: Final = resource(_GROUP, "v1", "ValidatingWebhookConfiguration", namespaced=False)
 SLICES: Final = resource("discovery.k8s.io", "v1", "EndpointSlice")
 SECRETS: Final = resource("", "v1", "Secret")
 
-AUTHORIZER: Final = "authorizer-webhook"
 #: Every configuration that an installation with webhooks has; the authorizer's only where it is enabled.
-REGISTERED: Final[tuple[tuple[Resource, str], ...]] = (
-    (MUTATING, "podcliqueset-defaulting-webhook"),
-    (VALIDATING, "podcliqueset-validating-webhook"),
-    (VALIDATING, "clustertopology-validating-webhook"),
-    (VALIDATING, "grove-children-validating-webhook"),
-    (VALIDATING, AUTHORIZER),
+REGISTERED: Final[tuple[tuple[Resource, str], ...]] = tuple(
+    (resource(_GROUP, "v1", each["kind"], namespaced=False), each["metadata"]["name"])
+    for each in desired_webhook_configurations(ServedAt(""), authorizer=True)
 )
 _LINK: Final = "docs/guides/troubleshooting.md#what-grove-doctor-says"
 _SOON: Final = timedelta(days=14)
 
 
 async def webhooks(
-    client: Client, installed: Installation, known: Known, now: Callable[[], datetime]
+    client: Client, known: Known, now: Callable[[], datetime], *, reads_secret: bool = True
 ) -> Sequence[Finding]:
     """Whether what is applied is judged before it is stored."""
     there: list[Manifest] = []
     absent: list[str] = []
     for kind, name in REGISTERED:
-        if name == AUTHORIZER and not (known.configuration and known.configuration.authorizer.enabled):
+        if name == AUTHORIZER_NAME and not (known.configuration and known.configuration.authorizer.enabled):
             continue
         try:
             there.append(await client.get(kind, Key("", name), type=dict))
@@ -49,7 +44,8 @@ async def webhooks(
         return [_none(known)]
     found = [_absent(absent)] if absent else []
     found += [_trust(each, now()) for each in there]
-    found += await _certificate(client, there, known, now())
+    if reads_secret:
+        found += await _certificate(client, there, known, now())
     found += await _answered(client, there)
     return found
 
@@ -102,12 +98,16 @@ async def _certificate(
     """The certificate that is served, where its Secret may be read."""
     if known.configuration is None or (service := _service(there)) is None:
         return []
-    key = Key(service.namespace, known.configuration.server.webhooks.secret_name)
+    server = known.configuration.server.webhooks
+    key = Key(service.namespace, server.secret_name)
     try:
         secret = await client.get(SECRETS, key, type=dict)
     except Forbidden:
         return [unseen("certificate", f"you may not read the Secret {key}", link=_LINK)]
     except NotFound:
+        if server.cert_provision_mode == "manual":
+            said = f"there is no Secret {key}; files may be in {server.server_cert_dir} in another way"
+            return [unseen("certificate", said, link=_LINK)]
         return [failed("certificate", f"there is no Secret {key}", fix="see the operator's log", link=_LINK)]
     end = _end(_decoded((secret.get("data") or {}).get("tls.crt") or ""))
     if isinstance(end, str):
