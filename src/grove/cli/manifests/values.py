@@ -124,7 +124,7 @@ class NetworkPolicy(View):
         bool, says("Whether only the ports of webhooks, probes and metrics can be reached.")
     ] = True
     metrics_from: Annotated[
-        tuple[Manifest, ...], says("The peers that may read metrics; everybody if there is none.")
+        tuple[Manifest, ...], says("Peers that may reach the metrics' port; everybody if there is none.")
     ] = ()
     egress: Annotated[
         tuple[Manifest, ...],
