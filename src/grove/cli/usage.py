@@ -12,6 +12,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "cat set.yaml | grove render -f - -o name",
     ),
     "crds": ("grove crds | kubectl apply --server-side -f -", "grove crds -o name"),
+    "install": (
+        "grove install | kubectl apply --server-side -f -",
+        "grove install -n grove-system --set image.repository=registry.example.com/grove-operator",
+        "grove install -f values.yaml -o json",
+    ),
     "tree": (
         "grove tree",
         "grove tree llm --watch",
