@@ -322,13 +322,20 @@ def test_permissions_are_asked_for_the_operators_own_account() -> None:
     assert one(found, "granted").state is State.OK
 
 
-def test_a_scheduler_that_is_enabled_but_not_installed_fails() -> None:
+@pytest.mark.parametrize(
+    ("default", "state"), [("default-scheduler", State.WARNING), ("kai-scheduler", State.FAILED)]
+)
+def test_a_scheduler_that_is_enabled_but_not_installed_fails_only_if_it_is_used_unasked(
+    default: str, state: State
+) -> None:
+    profiles = f"scheduler: {{profiles: [{{name: kai-scheduler}}], defaultProfileName: {default}}}\n"
+
     async def story(world: World) -> dict[str, list[Finding]]:
-        await install(world, CONFIGURATION + "scheduler: {profiles: [{name: kai-scheduler}]}\n")
+        await install(world, CONFIGURATION + profiles)
         return await examined(world)
 
     found = told(story)
-    assert found["scheduler kai"][0].state is State.FAILED
+    assert found["scheduler kai"][0].state is state
     assert one(found, "scheduler default").state is State.OK
 
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from grove.backends.base import Backend
 from grove.backends.registry import BUILT_INS
 from grove.cli.doctoring.control_plane import simulated
-from grove.cli.doctoring.findings import Finding, failed, fine, unseen
+from grove.cli.doctoring.findings import Finding, failed, fine, unseen, warning
 from grove.cli.doctoring.installation import LEASES, Known
 from grove.cli.preconditions import preconditions_of
 from grove.extensions import configs_for, registry_for
@@ -36,19 +36,22 @@ async def preconditions(client: Client, known: Known) -> Sequence[Finding]:
         elif known.configuration is None:
             unusable.append(backend.name)
         else:
-            found += [
-                failed(
-                    f"scheduler {backend.name}",
-                    f"{each.name}: {each.missing}",
-                    fix="install what is missing, or remove its profile from the configuration",
-                    link=_LINK,
-                )
-                for each in missing
-            ]
+            found += _lacking(backend, [f"{each.name}: {each.missing}" for each in missing], known)
     if unusable:
         said = f"not installed here, and not known to be enabled: {', '.join(unusable)}"
         found.append(fine("schedulers", said))
     return found
+
+
+def _lacking(backend: Backend, missing: Sequence[str], known: Known) -> Sequence[Finding]:
+    """An installation enables all schedulers: only that one must be there which is used unasked."""
+    assert known.configuration is not None
+    scheduler = known.configuration.scheduler
+    unasked = registry_for(scheduler).find(scheduler.default_profile_name)
+    is_needed = backend.name == "default" or (unasked is not None and unasked.name == backend.name)
+    finding = failed if is_needed else warning
+    fix = "install what is missing, or remove its profile from the configuration; sets that ask for it wait"
+    return [finding(f"scheduler {backend.name}", each, fix=fix, link=_LINK) for each in missing]
 
 
 async def alive(
