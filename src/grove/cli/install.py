@@ -29,8 +29,9 @@ def install(
 
     Install or upgrade with: grove install | kubectl apply --server-side -f -
 
-    Remove it with: grove install | kubectl delete -f -  (every set and its pods go with the definitions; with
-    --set crds.install=false they stay). The values are those of the Helm chart, and so are the objects.
+    Remove it with: grove install | kubectl delete --ignore-not-found -f -  (every set and its pods go with
+    the definitions; with --set crds.install=false they stay). The values are those of the Helm chart, and so
+    are the objects.
     """
     from grove.cli.manifests.installation import desired_installation, desired_namespace
     from grove.cli.manifests.values import settings, values_from
