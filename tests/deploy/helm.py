@@ -179,5 +179,7 @@ def live_a_whole_life(release: Installed, folder: Path) -> None:
         )
         assert release.pods() == running, process.said
         # Sets first: a garbage collector that loses their definitions before it saw them go may leave pods.
-        kubectl(release.kubeconfig, "delete", "podcliqueset", "--all", "--cascade=foreground", "--timeout=50s")
+        kubectl(
+            release.kubeconfig, "delete", "podcliqueset", "--all", "--cascade=foreground", "--timeout=50s"
+        )
     release.helm("uninstall", RELEASE, "--cascade", "foreground", "--wait")
