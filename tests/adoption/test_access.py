@@ -15,7 +15,7 @@ from tests.adoption.go_sets import (
 )
 from tests.adoption.go_shapes import ACCOUNTS, SECRETS, GoSet
 from tests.adoption.taking_over import OPTIONS, by_name, pod_deletions, take_over
-from tests.deploy.test_rbac import ACCOUNT, refusals
+from tests.deploy.test_rbac import ACCOUNT, refusals, start, with_domains
 from tests.deploy.test_rbac import install as install_roles
 from tests.scenarios.stories import pass_time
 
@@ -139,9 +139,9 @@ def test_an_account_that_nobody_owns_stays() -> None:
 
 def test_the_operator_may_do_all_of_it_with_the_roles_that_are_shipped() -> None:
     async def story(world: World) -> None:
-        await install_roles(world)
+        await install_roles(world, with_domains())
         await install(world, *SETS.values())
-        await world.start_operator()
+        await start(world)
         await world.settle()
         for pod in await by_name(world, kinds.PODS):
             await world.user.delete(kinds.PODS, Key("default", pod))

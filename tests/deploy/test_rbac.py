@@ -119,6 +119,11 @@ async def install(world: World, manifests: Sequence[Manifest] = ()) -> None:
         await world.user.create(kind, each)
 
 
+def with_domains() -> Sequence[Manifest]:
+    """What an installation grants that makes NVLink domains."""
+    return desired_access(values_from({"config": {"network": {"autoMNNVLEnabled": True}}}), NAMESPACE)
+
+
 async def start(world: World) -> Operator:
     """Start the operator; one that may not list what it caches would never begin to work."""
     async with asyncio.timeout(60):

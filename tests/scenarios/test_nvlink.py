@@ -358,12 +358,12 @@ def test_a_domain_that_the_go_operator_made_loses_its_finalizer_when_it_goes(end
 
 
 def test_the_operator_may_do_all_of_it_with_the_roles_that_are_shipped() -> None:
-    from tests.deploy.test_rbac import ACCOUNT, install, refusals
+    from tests.deploy.test_rbac import ACCOUNT, install, refusals, start, with_domains
 
     async def story(world: World) -> None:
         await world.user.create(CRDS, DEFINITION)
-        await install(world)
-        await world.start_operator()
+        await install(world, with_domains())
+        await start(world)
         await world.apply(cliqueset([role("gpu")], group="a", replicas=2))
         await world.settle()
         await world.scale("job", 0)
