@@ -7,10 +7,11 @@ what happens in it was done by the reconciler that was called, or by the test.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from grove.api import kinds, labels
+from grove.api.config import OperatorConfiguration
 from grove.api.crd import definitions
 from grove.assembly import Operator, assemble
 from grove.controllers.apply import NO_BARRIER
@@ -249,11 +250,17 @@ def marks(cliqueset: str = "train") -> dict[str, str]:
     return labels.owned_by(cliqueset)
 
 
-def run_steps(story: Callable[[Steps], Awaitable[None]], *schedulers: str) -> None:
+def run_steps(
+    story: Callable[[Steps], Awaitable[None]],
+    *schedulers: str,
+    configuration: OperatorConfiguration | None = None,
+) -> None:
     """Run a story with an operator that only watches; `schedulers` have their kinds in the cluster."""
 
     async def main() -> None:
         options = WorldOptions(schedulers=schedulers)
+        if configuration is not None:
+            options = replace(options, configuration=configuration)
         cluster = EmbeddedCluster(
             ClusterOptions(
                 clock=LoopClock(EPOCH),
