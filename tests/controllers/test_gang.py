@@ -1,6 +1,7 @@
 """How one gang is kept, a look at a time: objects, then its pods listed, then what it says, then gates."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from tests.controllers.steps import Steps, condition, run_steps
@@ -15,6 +16,7 @@ from grove.controllers.pacing import REMOVING_SECONDS
 from grove.embedded.faults import Fault
 from grove.errors import Conflict, Forbidden
 from grove.meta import Key, Manifest, resource
+from grove.plan.gang.state import WantedObject
 from grove.runtime.outcome import DONE, After, Outcome
 from grove.testing import make
 
@@ -134,8 +136,8 @@ def test_a_refused_object_keeps_pods_unlisted_and_gates_closed_and_the_gang_says
         await steps.world.apply(SET)
         await steps.look(CliqueSetReconciler, "train")
         await steps.watched()
-        (forbidden,) = await podgroup_names(steps)
-        steps.forbid("PATCH", f"/podgroups/{forbidden}")
+        (wanted,) = await wanted_objects(steps)
+        steps.forbid("PATCH", f"/podgroups/{wanted.manifest['metadata']['name']}")
         with pytest.raises(Forbidden):
             await look(steps)
         await steps.look(CliqueReconciler, CLIQUE)
@@ -150,20 +152,19 @@ def test_a_refused_object_keeps_pods_unlisted_and_gates_closed_and_the_gang_says
     run_steps(story)
 
 
-async def podgroup_names(steps: Steps) -> list[str]:
-    """How the gang's podgroups will be called."""
+async def wanted_objects(steps: Steps) -> Sequence[WantedObject]:
+    """What the scheduler of the gang should be told."""
+    await steps.watched()
     state = await steps.reconciler(GangReconciler).observe(Key("default", GANG))
     assert state is not None
-    return [each.manifest["metadata"]["name"] for each in state.wanted_objects]
+    return state.wanted_objects
 
 
 def test_an_object_of_somebody_else_under_our_name_is_not_touched_and_gates_stay_closed() -> None:
     async def story(steps: Steps) -> None:
         await steps.world.apply(SET)
         await steps.look(CliqueSetReconciler, "train")
-        state = await steps.reconciler(GangReconciler).observe(Key("default", GANG))
-        assert state is not None
-        (wanted,) = state.wanted_objects
+        (wanted,) = await wanted_objects(steps)
         metadata = {"name": wanted.manifest["metadata"]["name"], "namespace": "default"}
         theirs = await steps.create(PODGROUPS, {**wanted.manifest, "metadata": metadata})
         with pytest.raises(NameTaken):
@@ -228,6 +229,17 @@ def test_no_gate_opens_when_its_set_begins_to_delete_it_during_the_look() -> Non
     run_steps(story)
 
 
+def test_no_gate_opens_when_the_gang_is_gone_before_it_says_that_its_pods_exist() -> None:
+    async def story(steps: Steps) -> None:
+        await steps.gang_with_pods(SET)
+        steps.meanwhile("PATCH", f"/podgangs/{GANG}/status", lambda: steps.delete(kinds.GANGS, GANG))
+        await look(steps)
+        assert await steps.names(kinds.GANGS) == []
+        assert await opened(steps) == 0
+
+    run_steps(story)
+
+
 def test_while_gates_open_the_set_is_told_not_to_delete_the_gang() -> None:
     async def story(steps: Steps) -> None:
         await steps.gang_with_pods(SET)
@@ -267,6 +279,19 @@ def test_no_gate_opens_for_a_gang_that_only_the_cache_still_shows() -> None:
         await steps.delete(kinds.GANGS, GANG)
         await look(steps)
         assert await opened(steps) == 0
+
+    run_steps(story)
+
+
+def test_objects_are_not_put_back_for_a_gang_that_only_the_cache_still_shows() -> None:
+    async def story(steps: Steps) -> None:
+        await steps.gang_with_pods(SET)
+        (podgroup,) = await steps.names(PODGROUPS)
+        await steps.delete(PODGROUPS, podgroup)
+        await steps.stop_watching()
+        await steps.delete(kinds.GANGS, GANG)
+        assert await look(steps) == DONE
+        assert await steps.names(PODGROUPS) == []
 
     run_steps(story)
 
@@ -330,21 +355,35 @@ scheduler:
 """)
 
 
+KAI = make.cliqueset_manifest("train", {"worker": 2}, annotations={labels.SCHEDULER_BACKEND: "kai"})
+
+
 def test_of_a_gang_whose_backend_has_a_process_of_its_own_only_the_gates_are_opened() -> None:
     async def story(steps: Steps) -> None:
-        asks = {labels.SCHEDULER_BACKEND: "kai"}
-        await steps.gang_with_pods(make.cliqueset_manifest("train", {"worker": 2}, annotations=asks))
+        await steps.gang_with_pods(KAI)
+        await steps.rest(GangReconciler, GANG)
+        assert steps.writes() == [], "its pods are not listed yet"
         references = [{"namespace": "default", "name": name} for name in await steps.names(kinds.PODS)]
         group = {"name": CLIQUE, "minReplicas": 2, "podReferences": references}
-        await look(steps)
-        assert await opened(steps) == 0
         await steps.patch(kinds.GANGS, GANG, {"spec": {"podgroups": [group]}})
-        ready = {"type": conditions.INITIALIZED, "status": "True", "reason": "x", "message": ""}
-        ready["lastTransitionTime"] = "2030-01-01T00:00:00Z"
-        await steps.status(kinds.GANGS, GANG, {"conditions": [ready]})
-        steps.writes()
-        await look(steps)
-        assert set(steps.writes()) <= {"patch pods"}
+        whole = {"type": conditions.INITIALIZED, "status": "True", "reason": "PodGangPodsCreated"}
+        whole |= {"message": "", "lastTransitionTime": "2030-01-01T00:00:00Z"}
+        await steps.status(kinds.GANGS, GANG, {"conditions": [whole]})
+        for each in await wanted_objects(steps):
+            await steps.create(each.resource, each.manifest)
+        await steps.rest(GangReconciler, GANG)
+        assert steps.writes() == ["patch pods"] * 2
+
+    run_steps(story, "kai", configuration=EXTERNAL)
+
+
+def test_what_becomes_of_such_a_gang_when_it_goes_is_said_by_that_process() -> None:
+    async def story(steps: Steps) -> None:
+        await steps.gang_with_pods(KAI)
+        await steps.keep(kinds.GANGS, GANG)
+        await steps.delete(kinds.GANGS, GANG)
+        await steps.rest(GangReconciler, GANG)
+        assert steps.writes() == []
 
     run_steps(story, "kai", configuration=EXTERNAL)
 
