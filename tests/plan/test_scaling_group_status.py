@@ -139,5 +139,11 @@ def test_a_group_that_waits_for_its_first_placement_says_nothing_of_recycling_ho
 
 def test_a_broken_replica_that_the_group_can_spare_is_no_loss_of_its_minimum() -> None:
     broken = [breached_for_hours(f"{GROUP}-1-{role}", reached=True) for role in ROLES]
+    works = [clique(f"{GROUP}-0-{role}", *READY) for role in ROLES]
+    assert not says_that_it_is_recycled([*works, *broken], replicas=2)
+
+
+def test_a_broken_replica_beside_one_that_only_waits_is_a_loss_of_the_minimum() -> None:
+    broken = [breached_for_hours(f"{GROUP}-1-{role}", reached=True) for role in ROLES]
     waits = [breached_for_hours(f"{GROUP}-0-{role}", reached=False) for role in ROLES]
-    assert not says_that_it_is_recycled([*waits, *broken], replicas=2)
+    assert says_that_it_is_recycled([*waits, *broken], replicas=2)

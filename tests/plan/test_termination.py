@@ -9,6 +9,7 @@ from grove.api import labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.pod import Pod
+from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Manifest
 from grove.plan.layout import layout_of
 from grove.plan.termination import Termination, termination_delay, terminations
@@ -44,9 +45,17 @@ def said(type: str, status: str, since: str) -> Manifest:
     return {"type": type, "status": status, "reason": "R", "message": "", "lastTransitionTime": since}
 
 
-def found(*cliques: PodClique) -> list[Termination]:
-    layout = layout_of(CLIQUESET, {})
-    return terminations({each.name: each for each in cliques}, lambda _: layout, HOUR)
+def group(breached: int | None) -> PodCliqueScalingGroup:
+    """The scaling group, with too few working replicas since so many minutes after noon."""
+    since = (NOON + timedelta(minutes=breached or 0)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    told = [said("MinAvailableBreached", "False" if breached is None else "True", since)]
+    manifest = {"metadata": {"name": "t-0-g"}, "status": {"conditions": told}}
+    return make.view(PodCliqueScalingGroup, manifest)
+
+
+def found(*cliques: PodClique, too_few: int | None = None) -> list[Termination]:
+    layout, groups = layout_of(CLIQUESET, {}), {"t-0-g": group(too_few)}
+    return terminations({each.name: each for each in cliques}, groups, lambda _: layout, HOUR)
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,8 @@ class Case:
     #: Minutes after noon at which what is recycled.
     want: list[tuple[str, int]] = field(default_factory=list)
     never_whole: tuple[str, ...] = ()
+    #: Since when the scaling group says that too few of its replicas work.
+    too_few: int | None = None
 
 
 CASES = {
@@ -72,6 +83,18 @@ CASES = {
     "a standalone clique and a spare group replica": Case(
         {"t-0-a": 9, "t-0-g-1-b": 3}, [("replica 0", 69), ("group replica t-0-g-1", 63)]
     ),
+    "beside one that only waits, the first one costs the set replica": Case(
+        {"t-0-g-0-b": 5, "t-0-g-2-b": 1}, [("replica 0", 65)], never_whole=("t-0-g-2-b",), too_few=5
+    ),
+    "from when the other began to wait": Case(
+        {"t-0-g-0-b": 5, "t-0-g-2-b": 20}, [("replica 0", 80)], never_whole=("t-0-g-2-b",), too_few=20
+    ),
+    "and not from before the first one broke": Case(
+        {"t-0-g-0-b": 5, "t-0-g-2-b": 1}, [("replica 0", 65)], never_whole=("t-0-g-2-b",), too_few=1
+    ),
+    "replicas that only wait cost nothing": Case(
+        {"t-0-g-1-b": 5, "t-0-g-2-b": 1}, never_whole=("t-0-g-1-b", "t-0-g-2-b"), too_few=5
+    ),
     "a clique that never had its minimum": Case({"t-0-a": 5}, never_whole=("t-0-a",)),
 }
 
@@ -80,7 +103,7 @@ CASES = {
 def test_what_is_recycled_when(case: Case) -> None:
     names = ("t-0-a", "t-0-g-0-b", "t-0-g-1-b", "t-0-g-2-b")
     cliques = [clique(name, case.breached.get(name), reached=name not in case.never_whole) for name in names]
-    told = [(each.subject, each.due) for each in found(*cliques)]
+    told = [(each.subject, each.due) for each in found(*cliques, too_few=case.too_few)]
     assert told == [(what, NOON + timedelta(minutes=minutes) + SECOND) for what, minutes in case.want]
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 
 import pytest
 from tests.scenarios.stories import GANG_STAGES, STAGES, Stage
-from tests.scenarios.workloads import wl1, wl2, wl5
+from tests.scenarios.workloads import wl1, wl2, wl5, workload
 
 from grove.api import conditions, kinds, labels
 from grove.api.event import EVENTS
@@ -165,6 +165,26 @@ def test_gt5_only_the_group_replica_that_lost_its_pods_is_recycled(stage: Stage)
         await asyncio.sleep(LONG_ENOUGH)
         assert before & await uids(world) == before - lost
         assert await recycled(world) == ["PodCliqueScalingGroupReplicaDeleteSuccessful"]
+
+    play(stage, story)
+
+
+@pytest.mark.parametrize("stage", GANG_STAGES.values(), ids=GANG_STAGES)
+def test_group_replicas_that_only_wait_do_not_spare_the_set_replica(stage: Stage) -> None:
+    async def story(world: World) -> None:
+        cliqueset = workload(stage, "wl", (2, 2), (1, 1), (3, 3), (3, 2), **WORKLOAD)
+        # There are ten nodes: the third replica of the group waits for four more.
+        await start(world, cliqueset)
+        before = {pod["metadata"]["uid"] for pod in await living(world) if is_ready(pod)}
+        await lose(world, "wl-0-sg-x-0-pc-c")
+        await asyncio.sleep(DELAY - 4)
+        assert len(before & await uids(world)) == 9
+        assert (await waits(world))["message"].startswith("replica 0 is recycled at ")
+        await asyncio.sleep(LONG_ENOUGH)
+        assert not before & await uids(world)
+        assert await recycled(world) == ["PodCliqueSetReplicaDeleteSuccessful"]
+        await uncordon(world)
+        await until_ready(world, 10)
 
     play(stage, story)
 

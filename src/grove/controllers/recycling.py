@@ -49,7 +49,7 @@ class Recycling:
     def pending(self, seen: CliqueSetState) -> list[Termination]:
         """What of a set is recycled unless it recovers, the soonest first."""
         template = seen.cliqueset.template
-        found = terminations(seen.cliques, seen.layout, termination_delay(template))
+        found = terminations(seen.cliques, seen.groups, seen.layout, termination_delay(template))
         done = self._done.get(seen.cliqueset.key, set())
         if done:
             self._done[seen.cliqueset.key] = done & set(map(_identity, found))

@@ -58,7 +58,8 @@ def desired_group_status(
     counts = count_replicas(group, cliques)
     errors = group_errors(group, cliques, cliqueset)
     breached = _updating() if update.is_open else _breached(group, counts)
-    terminated = _terminated(group, breached, cliqueset, now) if _lost_minimum(group, cliques) else []
+    lost = _lost_since(group, cliques)
+    terminated = _terminated(group, breached, cliqueset, lost, now) if lost is not None else []
     updates = [breached, *terminated, *standing_conditions(_standing(group, counts, errors))]
     occasional = {conditions.STALLED: errors, conditions.GANG_TERMINATION_IN_PROGRESS: terminated}
     selector = {
@@ -160,15 +161,19 @@ def _replicas(
 
 
 def _terminated(
-    group: PodCliqueScalingGroup, breached: Condition, cliqueset: PodCliqueSet | None, now: datetime
+    group: PodCliqueScalingGroup,
+    breached: Condition,
+    cliqueset: PodCliqueSet | None,
+    lost: datetime,
+    now: datetime,
 ) -> list[Condition]:
     """That the group was below its minimum for so long that its set replica was recycled."""
     before = find_condition(group.status.conditions, conditions.MIN_AVAILABLE_BREACHED)
     if cliqueset is None or not breached.is_true or before is None or not before.is_true:
         return []
-    since = datetime.fromisoformat(before.last_transition_time) if before.last_transition_time else now
+    told = datetime.fromisoformat(before.last_transition_time) if before.last_transition_time else now
     known = is_true(group.status.conditions, conditions.GANG_TERMINATION_IN_PROGRESS)
-    if not known and since + termination_delay(cliqueset.template) > now:
+    if not known and max(told, lost) + termination_delay(cliqueset.template) > now:
         return []
     return [
         Condition(
@@ -180,17 +185,13 @@ def _terminated(
     ]
 
 
-def _lost_minimum(group: PodCliqueScalingGroup, cliques: Mapping[str, PodClique]) -> bool:
-    """Whether so many replicas that once worked are broken that too few are left.
+def _lost_since(group: PodCliqueScalingGroup, cliques: Mapping[str, PodClique]) -> datetime | None:
+    """Since when a replica that once worked is broken.
 
     A group that waits for its first placement lacks its minimum too, and is not recycled for that.
     """
-    spare = max(0, group.spec.replicas - group.spec.minimum)
-    broken = sum(
-        any(clique is not None and breached_since(clique) is not None for clique in members)
-        for members in _replicas(group, cliques)
-    )
-    return broken > spare
+    members = (clique for each in _replicas(group, cliques) for clique in each if clique is not None)
+    return min((since for clique in members if (since := breached_since(clique)) is not None), default=None)
 
 
 def _standing(group: PodCliqueScalingGroup, counts: GroupCounts, errors: Sequence[CodedError]) -> Standing:

@@ -2,7 +2,8 @@
 
 When a clique has fewer working pods than its minimum for longer than the set's `terminationDelay`, its pods
 and those of its neighbours are deleted and come back together. A replica of a scaling group is recycled alone
-while enough other replicas of the group work; otherwise all pods of the set replica are.
+while enough other replicas of the group work; otherwise all pods of the set replica are. One that only waits
+does not work, though it is not recycled for that.
 
 Nothing is kept in memory. A breach began when the clique's condition `MinAvailableBreached` was first
 observed, which its status keeps across restarts of the operator. Only pods that are older than the deadline
@@ -10,7 +11,7 @@ are deleted: what was made since then is the next start. A clique that never had
 (`MinAvailableReached`), nor are pods of which none is on a node: there is nothing to give back.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -18,7 +19,8 @@ from grove.api import conditions, durations, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSetTemplate
 from grove.api.pod import Pod
-from grove.meta import find_condition, is_true
+from grove.api.scaling_group import PodCliqueScalingGroup
+from grove.meta import Condition, find_condition, is_true
 from grove.plan.clique_status import is_breached, shortfall
 from grove.plan.layout import GroupReplica, Layout, PlannedClique
 from grove.words import counted
@@ -80,19 +82,26 @@ def termination_delay(template: PodCliqueSetTemplate) -> timedelta:
 
 
 def terminations(
-    cliques: Mapping[str, PodClique], layout: Callable[[int], Layout], delay: timedelta
+    cliques: Mapping[str, PodClique],
+    groups: Mapping[str, PodCliqueScalingGroup],
+    layout: Callable[[int], Layout],
+    delay: timedelta,
 ) -> list[Termination]:
     """Everything of a set that is recycled unless it recovers; `layout` says how a replica is built."""
     breached = (clique for clique in cliques.values() if breached_since(clique) is not None)
     replicas = {labels.number(clique.labels, labels.SET_REPLICA_INDEX) for clique in breached}
     found: list[Termination] = []
     for replica in sorted(each for each in replicas if each is not None):
-        found += _of_replica(replica, layout(replica), cliques, delay)
+        found += _of_replica(replica, layout(replica), cliques, groups, delay)
     return found
 
 
 def _of_replica(
-    replica: int, layout: Layout, cliques: Mapping[str, PodClique], delay: timedelta
+    replica: int,
+    layout: Layout,
+    cliques: Mapping[str, PodClique],
+    groups: Mapping[str, PodCliqueScalingGroup],
+    delay: timedelta,
 ) -> list[Termination]:
     planned = list(layout.cliques(replica))
     whole = tuple(cliques[each.name] for each in planned if each.name in cliques)
@@ -102,11 +111,9 @@ def _of_replica(
         members = _group_replicas(planned, name)
         broken = {number: losses for number, each in members.items() if (losses := _losses(each, cliques))}
         spare = max(0, layout.replicas_of(name, config) - config.minimum)
-        if len(broken) > spare:
-            # The group's minimum is gone since this many of its replicas were broken at once.
-            by_age = sorted(broken.values(), key=_earliest)
-            since = _earliest(by_age[spare])
-            lost += [_Loss(each.clique, since) for losses in by_age for each in losses]
+        since = _minimum_lost(broken.values(), spare, groups.get(name))
+        if since is not None:
+            lost += [_Loss(each.clique, since) for losses in broken.values() for each in losses]
             continue
         for number, losses in broken.items():
             alone.append(
@@ -132,6 +139,18 @@ class _Loss:
     since: datetime
 
 
+def _minimum_lost(
+    broken: Collection[list[_Loss]], spare: int, group: PodCliqueScalingGroup | None
+) -> datetime | None:
+    """Since when too few replicas of a group work because some are broken; None while enough do."""
+    if len(broken) > spare:
+        # The group's minimum is gone since this many of its replicas were broken at once.
+        return _earliest(sorted(broken, key=_earliest)[spare])
+    # Others may wait for their first placement, or again: the group counts them and says since when.
+    told = _told_breached(group.status.conditions) if group is not None else None
+    return max(told, min(map(_earliest, broken))) if told is not None and broken else None
+
+
 def _group_replicas(planned: Iterable[PlannedClique], group: str) -> dict[int, list[PlannedClique]]:
     """The cliques of one scaling group, by its replica."""
     found: dict[int, list[PlannedClique]] = {}
@@ -155,12 +174,25 @@ def breached_since(clique: PodClique) -> datetime | None:
     """Since when a clique that once had its minimum has been below it; None while it is not, or is going."""
     if clique.terminating or not is_true(clique.status.conditions, conditions.MIN_AVAILABLE_REACHED):
         return None
-    breach = find_condition(clique.status.conditions, conditions.MIN_AVAILABLE_BREACHED)
-    if breach is None or not breach.is_true or not breach.last_transition_time:
+    since = _told_breached(clique.status.conditions)
+    if since is None:
         return None
     # One that came to its minimum and lost it again unseen was never told to be above it: it counts from when
     # that was found out.
     reached = find_condition(clique.status.conditions, conditions.MIN_AVAILABLE_REACHED)
-    times = [breach.last_transition_time, reached.last_transition_time if reached is not None else None]
+    found_out = _transition(reached) if reached is not None else None
+    return since if found_out is None else max(since, found_out)
+
+
+def _told_breached(told: Sequence[Condition]) -> datetime | None:
+    """Since when these conditions say that the minimum is not there; None while they do not."""
+    breach = find_condition(told, conditions.MIN_AVAILABLE_BREACHED)
+    return _transition(breach) if breach is not None and breach.is_true else None
+
+
+def _transition(condition: Condition) -> datetime | None:
+    """When a condition changed at the latest."""
+    if not condition.last_transition_time:
+        return None
     # Times in a status have whole seconds; nothing is recycled before its delay is over.
-    return max(map(datetime.fromisoformat, filter(None, times))) + timedelta(seconds=1)
+    return datetime.fromisoformat(condition.last_transition_time) + timedelta(seconds=1)
