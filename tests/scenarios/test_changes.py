@@ -3,6 +3,7 @@
 import pytest
 from tests.scenarios.stories import (
     COMPOSITES_137,
+    EVENTS,
     GANG_STAGES,
     RACK,
     STAGES,
@@ -47,6 +48,32 @@ def test_another_queue_on_the_set_reaches_gang_and_podgroup_and_its_removal_too(
             assert (await only_object(world))["spec"]["queue"] == want
 
     run_world(story, KAI.options)
+
+
+@pytest.mark.parametrize("stage", GANG_STAGES.values(), ids=GANG_STAGES)
+def test_another_priority_class_replaces_no_pod_and_announces_no_update(stage: Stage) -> None:
+    async def story(world: World) -> None:
+        await world.apply(stage.cliqueset(cliques={"worker": 2}))
+        await until_running(world, "train-0")
+        before = {uid_of(pod) for pod in await world.pods()}
+        told = (await world.get(kinds.CLIQUESETS, "train") or {})["status"]["currentGenerationHash"]
+        await patch_set(world, {"spec": {"template": {"priorityClassName": "system-node-critical"}}})
+        status = (await world.get(kinds.CLIQUESETS, "train") or {})["status"]
+        assert status["currentGenerationHash"] == told
+        assert "updateProgress" not in status
+        assert "UpdateStarted" not in {each["reason"] for each in await world.all(EVENTS)}
+        assert {uid_of(pod) for pod in await world.pods()} == before
+        # The next update is one, and leaves the priority class as it is.
+        manifest = stage.cliqueset(cliques={"worker": 2})
+        manifest["spec"]["template"]["cliques"][0]["labels"] = {"version": "2"}
+        await patch_set(world, {"spec": {"template": {"cliques": manifest["spec"]["template"]["cliques"]}}})
+        await world.settle(seconds=3600)
+        status = (await world.get(kinds.CLIQUESETS, "train") or {})["status"]
+        assert status["currentGenerationHash"] != told
+        assert status["updateProgress"]["updateEndedAt"]
+        assert not {uid_of(pod) for pod in await world.pods()} & before
+
+    run_world(story, stage.options)
 
 
 def standalone(backend: str = "kai", **fields: object) -> Manifest:

@@ -95,7 +95,11 @@ class CliqueSetState:
     @cached_property
     def present(self) -> TemplateRevision:
         """What the set asks for now."""
-        return self.update.present if self.update is not None else present_revision(self.cliqueset)
+        return (
+            self.update.present
+            if self.update is not None
+            else present_revision(self.cliqueset, self.recorded)
+        )
 
     @cached_property
     def _unknown(self) -> TemplateRevision:

@@ -18,7 +18,6 @@ from grove.plan.hashing import canonical
 from grove.plan.update.revisions import follows, present_revision, recorded_revision, template_then
 
 _CLIQUES: Final = "/spec/template/cliques"
-_PRIORITY: Final = "priorityClassName"
 
 
 class NoWayBack(Terminal):
@@ -48,7 +47,8 @@ def history(
     cliqueset: PodCliqueSet, recorded: Iterable[ControllerRevision], gangs: Iterable[PodGang]
 ) -> list[HistoryEntry]:
     """The recorded templates of a set, the oldest first."""
-    present = present_revision(cliqueset)
+    recorded = list(recorded)
+    present = present_revision(cliqueset, {each.name: each for each in recorded})
     followed = [
         follows(gang) for gang in gangs if labels.BASE_POD_GANG not in gang.labels and not gang.terminating
     ]
@@ -85,8 +85,8 @@ def entry_before(entries: Sequence[HistoryEntry]) -> HistoryEntry:
 def undo_patch(cliqueset: Manifest, entry: HistoryEntry) -> list[Manifest]:
     """The JSON patch that puts the pod templates of then back; raises NoWayBack if that cannot be done.
 
-    Replicas, minima and everything else that is no part of a pod template stay as they are now, and so do
-    roles that did not exist then.
+    Replicas, minima, the priority class and everything else that is no part of a pod template stay as they
+    are now, and so do roles that did not exist then.
     """
     then = template_then(entry.record)
     if then is None:
@@ -107,9 +107,6 @@ def undo_patch(cliqueset: Manifest, entry: HistoryEntry) -> list[Manifest]:
         operations += _put_back(
             f"{path}/spec/podSpec", now["spec"].get("podSpec"), role.spec.pod_spec, "spec"
         )
-    operations += _put_back(
-        f"/spec/template/{_PRIORITY}", template.get(_PRIORITY), then.priority_class_name, _PRIORITY
-    )
     if not operations:
         raise NoWayBack(f"there is nothing to undo: the set has the pod templates of revision {entry.number}")
     return [*_guard(cliqueset), *operations]
@@ -131,13 +128,11 @@ def restart_patch(cliqueset: Manifest, roles: Collection[str], stamp: str) -> li
 
 
 def pod_templates(template: PodCliqueSetTemplate) -> Manifest:
-    """What an update is about, by role: what its pods are made from, and the priority of all."""
+    """What an update is about, by role: what its pods are made from."""
     found: Manifest = {}
     for role in template.cliques:
         parts = {"labels": role.labels, "annotations": role.annotations, "podSpec": role.spec.pod_spec}
         found[role.name] = {key: value for key, value in parts.items() if value}
-    if template.priority_class_name:
-        found[_PRIORITY] = template.priority_class_name
     return found
 
 

@@ -166,7 +166,7 @@ class SetUpdate:
 def plan_update(state: UpdateState) -> SetUpdate:
     """Which template each replica follows now, and which replica gets its turn next."""
     cliqueset = state.cliqueset
-    present = present_revision(cliqueset)
+    present = present_revision(cliqueset, state.recorded)
     behind = _behind(state, present)
     turns = [each.replica_index for each in _turns(cliqueset)]
     if cliqueset.on_delete:

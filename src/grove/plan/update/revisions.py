@@ -1,8 +1,8 @@
 """The states of a set's pod templates: the present one, and those that were recorded. Pure.
 
 What is recorded are the roles of the set as they were when a template was first asked for. A replica that
-follows an earlier template takes its pod templates and the priority class from there; everything else
-(minima, topology, scaling groups) is as the set says now.
+follows an earlier template takes its pod templates from there; everything else (minima, topology, scaling
+groups, the priority class) is as the set says now.
 """
 
 from collections.abc import Iterable, Mapping
@@ -53,11 +53,27 @@ class TemplateRevision:
         return {role.name: template_hash(role, priority_class=priority) for role in self.template.cliques}
 
 
-def present_revision(cliqueset: PodCliqueSet) -> TemplateRevision:
-    """The template that a set asks for now."""
-    template = cliqueset.template
+def present_revision(cliqueset: PodCliqueSet, recorded: Mapping[str, ControllerRevision]) -> TemplateRevision:
+    """The template that a set asks for now; `recorded` are the earlier ones, by the names of their records.
+
+    No pod is replaced for another priority class of the set, so that it makes no other template: the set goes
+    on telling of the one that it had.
+    """
+    template, told = cliqueset.template, cliqueset.status.current_generation_hash
     found = generation_hash(template.cliques, priority_class=template.priority_class_name)
+    record = (
+        recorded.get(names.template_revision(cliqueset.name, told)) if told not in (None, found) else None
+    )
+    then = template_then(record) if record is not None else None
+    if told is not None and then is not None and _differ_in_priority_alone(template, then):
+        return TemplateRevision(template, told)
     return TemplateRevision(template, found)
+
+
+def _differ_in_priority_alone(one: PodCliqueSetTemplate, other: PodCliqueSetTemplate) -> bool:
+    if one.priority_class_name == other.priority_class_name:
+        return False
+    return generation_hash(one.cliques) == generation_hash(other.cliques)
 
 
 def template_then(recorded: ControllerRevision) -> PodCliqueSetTemplate | None:
@@ -80,10 +96,7 @@ def recorded_revision(
         _with_pod_template(role, before[role.name]) if role.name in before else role
         for role in cliqueset.template.cliques
     )
-    template = msgspec.structs.replace(
-        cliqueset.template, cliques=cliques, priority_class_name=then.priority_class_name
-    )
-    return TemplateRevision(template, hash_)
+    return TemplateRevision(msgspec.structs.replace(cliqueset.template, cliques=cliques), hash_)
 
 
 def _with_pod_template(role: PodCliqueTemplate, then: PodCliqueTemplate) -> PodCliqueTemplate:
