@@ -5,7 +5,12 @@ python -m bench.webhook --rate 400 --seconds 10 --control-plane real
 
 The operator is a process of its own and speaks HTTPS with a certificate that it made itself. Requests are
 sent when they are due, whether earlier ones are answered or not: what waits in a queue counts as waiting.
-Creations include the dry runs of their pods by the control plane. Fails where p99 exceeds the promise.
+Fails where p99 exceeds the promise.
+
+Templates that nobody tried before need a dry run for each role, and what the control plane takes for those
+is not the webhooks' time: the same dry runs are measured without webhooks beside them, and both are shown.
+They come at a rate of their own, because a control plane on the same two cores answers some hundred dry runs
+a second; above that a queue is measured and nothing else.
 """
 
 import asyncio
@@ -16,8 +21,8 @@ import math
 import ssl
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 import aiohttp
@@ -26,6 +31,7 @@ import typer
 from bench.arena import Arena, arena, free_port, within
 from bench.observer import BenchFailed
 from bench.planes import Kind, Plane
+from bench.usage import usage_of
 from grove.api import kinds
 from grove.cli.loop import run_loop
 from grove.meta import Key, Manifest, resource
@@ -48,6 +54,8 @@ class Taken:
 
     what: str
     milliseconds: Sequence[float]
+    #: What the operator's process used of a core for each, which a busy machine changes little.
+    cpu: float = 0.0
 
     def quantile(self, share: float) -> float:
         ordered = sorted(self.milliseconds)
@@ -56,12 +64,17 @@ class Taken:
     def __str__(self) -> str:
         p50, p99, worst = self.quantile(0.5), self.quantile(0.99), max(self.milliseconds)
         count = len(self.milliseconds)
-        return f"{self.what:<44} {count:>6} {p50:>9.1f} {p99:>9.1f} {worst:>9.1f} {p99 / PROMISED:>8.2f}"
+        times = f"{p50:>9.1f} {p99:>9.1f} {worst:>9.1f} {self.cpu:>7.2f}"
+        return f"{self.what:<44} {count:>6} {times} {p99 / PROMISED:>8.2f}"
 
 
-def cliqueset(replicas: int = 1) -> Manifest:
+def pod_spec(version: int = 1) -> Manifest:
+    return {"containers": [{"name": "main", "image": f"example/serve:{version}"}]}
+
+
+def cliqueset(replicas: int = 1, version: int = 1) -> Manifest:
     """A set of a leader and workers in a scaling group, and a front end."""
-    pod = {"containers": [{"name": "main", "image": "example/serve:1"}]}
+    pod = pod_spec(version)
     roles = [
         {"name": name, "spec": {"roleName": name, "replicas": 2, "podSpec": copy.deepcopy(pod)}}
         for name in ("front", "leader", "worker")
@@ -107,8 +120,11 @@ REQUESTS: Final = {
     "defaults of a new set": (DEFAULT_CLIQUESET, review(cliqueset())),
     "a set that is refused": (VALIDATE_CLIQUESET, review(wrong())),
     "an edit of replicas": (VALIDATE_CLIQUESET, review(cliqueset(3), cliqueset(2))),
-    "a new set of three roles, with dry runs": (VALIDATE_CLIQUESET, review(cliqueset())),
+    "a new set of three roles, tried before": (VALIDATE_CLIQUESET, review(cliqueset())),
 }
+_NEW: Final = "a new set of three roles, never tried"
+_ALONE: Final = "its three dry runs without a webhook"
+_ROLES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +150,49 @@ class _Server:
         return (time.perf_counter() - due) * 1000
 
 
-async def measure(server: _Server, what: str, rate: float, seconds: float) -> Taken:
-    """Requests of one kind at a fixed rate."""
-    path, body = REQUESTS[what]
+Send = Callable[[int, float], Coroutine[None, None, float]]
+
+
+async def measure(what: str, rate: float, seconds: float, send: Send) -> Taken:
+    """Requests of one kind at a fixed rate; each is told its number and when it was due."""
     tasks, started = [], time.perf_counter()
     for number in range(int(rate * seconds)):
         due = started + number / rate
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
-        tasks.append(asyncio.create_task(server.post(path, body, max(due, started))))
+        tasks.append(asyncio.create_task(send(number, max(due, started))))
     return Taken(what, await asyncio.gather(*tasks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """The kinds of requests as they are sent."""
+
+    server: _Server
+    place: Arena
+
+    def known(self, what: str) -> Send:
+        path, body = REQUESTS[what]
+        return lambda _, due: self.server.post(path, body, due)
+
+    async def new(self, number: int, due: float) -> float:
+        """A set whose templates nobody has seen."""
+        body = review(cliqueset(version=1000 + number))
+        return await self.server.post(VALIDATE_CLIQUESET, body, due)
+
+    async def alone(self, number: int, due: float) -> float:
+        """What the control plane takes for the pods of such a set."""
+        pods: list[Manifest] = [
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": f"trial-{number}-{role}", "namespace": _NAMESPACE},
+                "spec": pod_spec(number),
+            }
+            for role in range(_ROLES)
+        ]
+        client = self.place.client
+        await asyncio.gather(*(client.create(kinds.PODS, pod, dry_run=True, strict=True) for pod in pods))
+        return (time.perf_counter() - due) * 1000
 
 
 async def _authority(place: Arena) -> ssl.SSLContext:
@@ -150,40 +200,51 @@ async def _authority(place: Arena) -> ssl.SSLContext:
     return ssl.create_default_context(cadata=base64.b64decode(found["data"]["ca.crt"]).decode())
 
 
-async def take(plane: Plane, rate: float, seconds: float) -> list[Taken]:
+async def take(plane: Plane, rate: float, new_rate: float, seconds: float) -> list[Taken]:
     """All kinds of requests, one after the other, on one operator."""
     port = free_port()
     async with arena(plane) as place, place.operator(settings=_SETTINGS.format(port=port)) as operator:
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector) as session:
             server = _Server(session, f"https://127.0.0.1:{port}", await _authority(place))
+            sending, children = _Sending(server, place), (operator, *place.children)
+            kinds_of_requests: list[tuple[str, float, Send]] = [
+                *((what, rate, sending.known(what)) for what in REQUESTS),
+                (_ALONE, new_rate, sending.alone),
+                (_NEW, new_rate, sending.new),
+            ]
             taken = []
-            for what in REQUESTS:
-                await measure(server, what, rate, 1.0)
-                work = measure(server, what, rate, seconds)
-                children = (operator, *place.children)
+            for what, pace, send in kinds_of_requests:
+                if what in REQUESTS:
+                    await measure(what, pace, 1.0, send)
+                work = measure(what, pace, seconds, send)
                 limit = _START_SECONDS + 3 * seconds
-                taken.append(await within(limit, work, unless=children, hope=lambda: "not all answered"))
+                before = usage_of(operator.pid).cpu
+                found = await within(limit, work, unless=children, hope=lambda: "not all answered")
+                used = (usage_of(operator.pid).cpu - before) * 1000
+                taken.append(replace(found, cpu=used / len(found.milliseconds)))
     return taken
 
 
 def _table(taken: Sequence[Taken]) -> Iterator[str]:
-    yield f"{'':<44} {'count':>6} {'p50 ms':>9} {'p99 ms':>9} {'worst':>9} {'of 20 ms':>8}"
+    yield f"{'':<44} {'count':>6} {'p50 ms':>9} {'p99 ms':>9} {'worst':>9} {'CPU ms':>7} {'of 20 ms':>8}"
     yield from map(str, taken)
 
 
 @app.command()
 def main(
     rate: Annotated[float, typer.Option(help="Requests a second.")] = 200.0,
+    new_rate: Annotated[float, typer.Option(help="Sets with new templates a second.")] = 20.0,
     seconds: Annotated[float, typer.Option(help="How long each kind is asked.")] = 20.0,
     control_plane: Annotated[Kind, typer.Option(help="What answers the dry runs.")] = Kind.EMBEDDED,
     kubernetes: Annotated[str, typer.Option(help="Its minor.")] = "1.36",
 ) -> None:
     """Measure the webhooks and compare p99 with what is promised."""
-    taken = run_loop(take(Plane(control_plane, kubernetes), rate, seconds))
+    taken = run_loop(take(Plane(control_plane, kubernetes), rate, new_rate, seconds))
     for line in _table(taken):
         print(line)
-    late = [each.what for each in taken if each.quantile(0.99) > PROMISED]
+    # The dry runs alone are the control plane's time.
+    late = [each.what for each in taken if each.what != _ALONE and each.quantile(0.99) > PROMISED]
     if late:
         print(f"p99 above {PROMISED:g} ms: {', '.join(late)}", file=sys.stderr)
         raise typer.Exit(1)

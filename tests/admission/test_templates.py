@@ -2,7 +2,7 @@
 
 import pytest
 
-from grove.admission.templates import Refusal, Trial, refusal_of, trial_of
+from grove.admission.templates import Refusal, Trial, identity, refusal_of, trial_of
 from grove.api import labels
 from grove.backends.base import Context
 from grove.backends.default import DefaultBackend
@@ -107,3 +107,28 @@ OTHERS: dict[str, ApiError] = {
 @pytest.mark.parametrize("failure", OTHERS.values(), ids=OTHERS)
 def test_what_refuses_pods_does_not_refuse_the_template(failure: ApiError) -> None:
     assert refusal_of(trial(), failure) is None
+
+
+def identified(name: str = "t", *, replicas: int = 1, pod: Manifest | None = None, **fields: object) -> bytes:
+    role = make.template("a", replicas, pod=pod)
+    cliqueset = make.cliqueset(name, [role, make.template("b")], **fields)  # type: ignore[arg-type]
+    return identity(cliqueset, 0, backend=DefaultBackend(), binding=None)
+
+
+def test_a_role_is_the_same_trial_whatever_its_set_is_called_and_however_many_pods_it_has() -> None:
+    assert identified() == identified("other", replicas=5)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"pod": {"hostNetwrok": ""}},
+        {"pod": {"dnsPolicy": "Default"}},
+        {"namespace": "elsewhere"},
+        {"annotations": {labels.SCHEDULER_BACKEND: "kai"}},
+        {"template": {"priorityClassName": "urgent"}},
+    ],
+    ids=str,
+)
+def test_what_an_api_server_may_answer_otherwise_is_another_trial(other: dict[str, object]) -> None:
+    assert identified() != identified(**other)  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
 """Sets are refused where they are written, by field, unless the operator would carry them out."""
 
+import asyncio
 import copy
 from collections.abc import Callable
 
@@ -15,7 +16,7 @@ from grove.embedded.faults import Fault
 from grove.meta import Manifest
 from grove.testing import make
 from grove.testing.world import CONFIGURATION, World, WorldOptions, run_world
-from grove.webhook.dry_runs import LIMIT_SECONDS
+from grove.webhook.dry_runs import LIMIT_SECONDS, REMEMBERED_SECONDS
 
 CLIQUES = "spec.template.cliques"
 PODS = f"{CLIQUES}[0].spec.podSpec"
@@ -326,21 +327,93 @@ def test_an_outage_of_the_dry_run_decides_nothing() -> None:
     run_world(story)
 
 
+def dry_runs(world: World) -> int:
+    return sum(1 for entry in world.cluster.requests if entry.dry_run and entry.resource == "pods")
+
+
+def named(name: str, *roles: Manifest) -> Manifest:
+    return make.cliqueset_manifest(name, roles or [make.template("a"), make.template("b")])
+
+
 def test_templates_that_did_not_change_are_not_tried_again() -> None:
     async def story(world: World) -> None:
         webhooks = Webhooks(world)
-
-        def dry_runs() -> int:
-            return sum(1 for entry in world.cluster.requests if entry.dry_run and entry.resource == "pods")
-
         two = make.cliqueset_manifest("train", [make.template("a"), make.template("b")])
         await webhooks.validate(kinds.CLIQUESETS, two)
-        assert dry_runs() == 2
+        assert dry_runs(world) == 2
         await webhooks.validate(kinds.CLIQUESETS, edited(two, container(image="x:2")), two)
-        assert dry_runs() == 3
+        assert dry_runs(world) == 3
         await webhooks.validate(
             kinds.CLIQUESETS, edited(two, lambda each: each["spec"].update(replicas=2)), two
         )
-        assert dry_runs() == 3
+        assert dry_runs(world) == 3
+
+    run_world(story)
+
+
+def test_a_template_that_was_accepted_is_not_tried_again_for_a_minute() -> None:
+    async def story(world: World) -> None:
+        webhooks = Webhooks(world)
+        await webhooks.validate(kinds.CLIQUESETS, named("one"))
+        assert (await webhooks.validate(kinds.CLIQUESETS, named("two"))).allowed
+        assert dry_runs(world) == 2
+        await asyncio.sleep(REMEMBERED_SECONDS)  # virtual
+        assert (await webhooks.validate(kinds.CLIQUESETS, named("three"))).allowed
+        assert dry_runs(world) == 4
+
+    run_world(story)
+
+
+def test_a_misspelt_field_without_a_value_is_no_template_that_was_accepted() -> None:
+    async def story(world: World) -> None:
+        webhooks = Webhooks(world)
+        assert (await webhooks.validate(kinds.CLIQUESETS, stored())).allowed
+        said = await webhooks.validate(kinds.CLIQUESETS, edited(stored(), container(imgae="")))
+        assert said.message.startswith(f"{PODS}.containers[0].imgae: unknown field")
+
+    run_world(story)
+
+
+def test_sets_with_the_same_template_at_the_same_time_are_tried_once() -> None:
+    async def story(world: World) -> None:
+        webhooks = Webhooks(world)
+        wrong = edited(named("a-set"), container(imgae="x"))
+        said = await asyncio.gather(*(webhooks.validate(kinds.CLIQUESETS, wrong) for _ in range(20)))
+        assert dry_runs(world) == 2
+        assert {each.message for each in said} == {
+            f"{PODS}.containers[0].imgae: unknown field; did you mean image?"
+        }
+
+    run_world(story)
+
+
+def test_what_was_refused_is_tried_again() -> None:
+    async def story(world: World) -> None:
+        webhooks = Webhooks(world)
+        urgent = edited(stored(), lambda each: each["spec"]["template"].update(priorityClassName="urgent"))
+        assert not (await webhooks.validate(kinds.CLIQUESETS, urgent)).allowed
+        await world.apply(
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": "urgent"},
+                "value": 1000,
+            }
+        )
+        assert (await webhooks.validate(kinds.CLIQUESETS, urgent)).allowed
+
+    run_world(story)
+
+
+def test_a_request_that_is_given_up_takes_no_answer_from_others() -> None:
+    async def story(world: World) -> None:
+        webhooks = Webhooks(world)
+        first = asyncio.create_task(webhooks.validate(kinds.CLIQUESETS, stored()))
+        second = asyncio.create_task(webhooks.validate(kinds.CLIQUESETS, stored()))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert (await second).allowed
+        assert not (await second).warnings
+        assert dry_runs(world) == 1
 
     run_world(story)

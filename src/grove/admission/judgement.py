@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from grove.admission.autoscaling import autoscaling_notices
-from grove.admission.defaults import default
+from grove.admission.defaults import fill_in
 from grove.admission.disruption import budget_errors, budget_notices, unsupported_budgets
 from grove.admission.levels import levels_condition, unmet_requirements
 from grove.admission.limits import validate_limits
@@ -86,7 +86,7 @@ def understand(cliqueset: PodCliqueSet, *, new: bool = False) -> Understood:
 
     `new` adds the rules that sets from earlier releases need not keep.
     """
-    filled = decode(default(msgspec.to_builtins(cliqueset)), PodCliqueSet)
+    filled = decode(fill_in(msgspec.to_builtins(cliqueset)), PodCliqueSet)
     readable = not any(misshapen("", role.spec.pod_spec) for role in filled.template.cliques)
     return Understood(
         filled, (*validate(filled, new=new), *annotation_errors(filled), *budget_errors(filled)), readable

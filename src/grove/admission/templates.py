@@ -5,10 +5,13 @@ the template is wrong, and in which field of the set.
 """
 
 import difflib
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
@@ -119,6 +122,28 @@ def trial_of(
     pod = desired_pod(clique, new, next_revision(gang), claims=claims)
     del pod["metadata"]["ownerReferences"]
     return Trial(cliqueset, index, backend.prepare_pod(pod, gang, context))
+
+
+def identity(
+    cliqueset: PodCliqueSet, index: int, *, backend: Backend, binding: ClusterTopologyBinding | None
+) -> bytes:
+    """Equal for roles whose pods an API server accepts or refuses alike, whatever their sets are called.
+
+    Covers everything of which the pod is made but names and numbers of pods. `template_hash` would not do: to
+    it a misspelt field without a value is no field.
+    """
+    replace = msgspec.structs.replace
+    role = cliqueset.template.cliques[index]
+    alone = replace(role, spec=replace(role.spec, replicas=0, min_available=None))
+    known = [
+        cliqueset.namespace,
+        backend.name,
+        (binding.name, binding.metadata.resource_version) if binding is not None else None,
+        cliqueset.labels,
+        cliqueset.annotations,
+        replace(cliqueset.template, cliques=(alone,)),
+    ]
+    return hashlib.sha256(msgspec.json.encode(known, order="deterministic")).digest()
 
 
 def refusal_of(trial: Trial, failure: ApiError) -> Refusal | None:

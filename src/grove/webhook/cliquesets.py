@@ -6,7 +6,7 @@ makes wrong itself, so that a set that has become invalid can be scaled down, re
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -15,17 +15,19 @@ import msgspec
 
 from grove.admission import Judgement, default, judge, understand
 from grove.admission.losses import losses_of
-from grove.admission.templates import Trial, trial_of
+from grove.admission.templates import Trial, identity, trial_of
 from grove.admission.updates import forbidden_edits, only_less
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.decode import decode
+from grove.api.topology import ClusterTopologyBinding
+from grove.backends.base import Backend, Context
 from grove.errors import InvalidInput
 from grove.meta import Key, Manifest
 from grove.plan.children import CliqueSetState
 from grove.plan.domains import moved_domains
 from grove.plan.edits import impossible_edits
 from grove.plan.hashing import template_hash
-from grove.webhook.dry_runs import DryRuns
+from grove.webhook.dry_runs import Candidate, DryRuns
 from grove.webhook.patching import patch_between
 from grove.webhook.review import ALLOWED, CREATE, UPDATE, Answer, Request
 from grove.webhook.surroundings import Surroundings
@@ -46,6 +48,12 @@ class _Proposal:
     @cached_property
     def only_less(self) -> bool:
         return self.old is not None and only_less(self.old, self.new)
+
+    @property
+    def same_gangs(self) -> bool:
+        """Whether every gang and pod would be as before, however many: nothing new can be said of them."""
+        old, new = self.old, self.new
+        return old is not None and _marks(old) == _marks(new) and old.template == new.template
 
 
 def default_cliqueset(request: Request) -> Answer:
@@ -154,23 +162,38 @@ class CliqueSetReviews:
         """What the scheduler and the API server say to an accepted set."""
         cliqueset, backend, known = judgement.cliqueset, judgement.backend, self._known
         assert backend is not None, "a set that is not refused has a backend"
+        warnings = [*map(str, judgement.notices)]
+        if judgement.levels is not None and judgement.levels.status != "False":
+            warnings.append(judgement.levels.message)
+        if proposal.same_gangs:
+            return Answer(warnings=warnings)
         context, binding = known.schedulers.context(backend, cliqueset), known.usable_binding(cliqueset)
         references = known.schedulers.registry.topology_references(binding) if binding else {}
         lost = losses_of(cliqueset, backend, context, binding, references)
-        warnings = [*map(str, judgement.notices), *lost.notices]
-        if judgement.levels is not None and judgement.levels.status != "False":
-            warnings.append(judgement.levels.message)
+        warnings += lost.notices
         if proposal.only_less:
             return Answer(warnings=(*map(str, lost.errors), *warnings))
-        trials: list[Trial] = []
-        for index in _changed_roles(proposal):
-            try:
-                trials.append(trial_of(cliqueset, index, backend=backend, context=context, binding=binding))
-            except Exception:
-                # What a backend refuses, or fails at by a defect, is told where pods are made.
-                continue
-        tried = await self._dry_runs.tried(trials)
+
+        def candidate(index: int) -> Candidate:
+            known_by = identity(cliqueset, index, backend=backend, binding=binding)
+            return Candidate(known_by, lambda: _trial(cliqueset, index, backend, context, binding))
+
+        tried = await self._dry_runs.tried([candidate(index) for index in _changed_roles(proposal)])
         return Answer((*lost.errors, *tried.errors), (*warnings, *tried.notices))
+
+
+def _trial(
+    cliqueset: PodCliqueSet,
+    index: int,
+    backend: Backend,
+    context: Context,
+    binding: ClusterTopologyBinding | None,
+) -> Trial | None:
+    try:
+        return trial_of(cliqueset, index, backend=backend, context=context, binding=binding)
+    except Exception:
+        # What a backend refuses, or fails at by a defect, is told where pods are made.
+        return None
 
 
 def _proposed(request: Request) -> _Proposal:
@@ -192,20 +215,20 @@ def _read(stored: Manifest | None) -> PodCliqueSet | None:
 def _is_same(proposal: _Proposal) -> bool:
     """Whether an update changes nothing that is judged, for example a finalizer."""
     old, new = proposal.old, proposal.new
-    return (
-        old is not None
-        and (old.labels, old.annotations) == (new.labels, new.annotations)
-        and old.spec == new.spec
-    )
+    return old is not None and _marks(old) == _marks(new) and old.spec == new.spec
+
+
+def _marks(cliqueset: PodCliqueSet) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    return cliqueset.labels, cliqueset.annotations
 
 
 def _changed_roles(proposal: _Proposal) -> Sequence[int]:
     """The roles whose pods would be others than those of the stored set."""
     new, old = proposal.new.template, proposal.old
-    known = set()
-    if old is not None:
-        priority = old.template.priority_class_name
-        known = {(role.name, template_hash(role, priority_class=priority)) for role in old.template.cliques}
+    if old is None:
+        return range(len(new.cliques))
+    priority = old.template.priority_class_name
+    known = {(role.name, template_hash(role, priority_class=priority)) for role in old.template.cliques}
     return [
         index
         for index, role in enumerate(new.cliques)

@@ -1,12 +1,14 @@
 """Tries the pod templates of a proposed set by dry runs, within the time that a webhook has.
 
 What the API server does not answer in time, or cannot answer, decides nothing: the set's controller tries
-its templates as well (`controllers.memory.trials`), and says what it finds.
+its templates as well (`controllers.memory.trials`), and says what it finds. A template that was accepted in
+a namespace is not asked about again for a while, and one that is being asked about is not asked twice.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,8 +25,23 @@ LIMIT_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 0.5
 #: How many dry runs are under way at once.
 AT_ONCE: Final = 64
+#: How long a template that was accepted is taken to be right: what it names may be deleted, and then the
+#: set's controller tells.
+REMEMBERED_SECONDS: Final = 60.0
+#: How many templates are remembered; each takes some hundred bytes.
+REMEMBERED_MOST: Final = 4096
 
 _OUTAGES: Final = (ServerError, TooManyRequests, Unauthorized, Unreachable)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A role to be tried. Its pod is only made where the API server must be asked."""
+
+    #: Equal for roles of which the API server says the same, `admission.templates.identity`.
+    identity: bytes
+    #: None where the backend makes no pod of the role.
+    prepare: Callable[[], Trial | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +58,19 @@ class DryRuns:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._slots = asyncio.Semaphore(AT_ONCE)
+        #: The accepted templates, the oldest first, and until when that holds.
+        self._accepted: OrderedDict[bytes, float] = OrderedDict()
+        #: What the API server is being asked; its answer is an error or None.
+        self._asking: dict[bytes, asyncio.Task[ApiError | None]] = {}
 
-    async def tried(self, trials: Sequence[Trial]) -> Tried:
-        """What the API server says to these pods."""
+    async def tried(self, candidates: Sequence[Candidate]) -> Tried:
+        """What the API server says to the pods of these roles."""
+        unknown = [each for each in candidates if not self._is_accepted(each.identity)]
+        if not unknown:
+            return Tried()
         try:
             async with asyncio.timeout(LIMIT_SECONDS):
-                found = await asyncio.gather(*map(self._one, trials))
+                found = await asyncio.gather(*map(self._one, unknown))
         except (TimeoutError, *_OUTAGES) as failure:
             why = str(failure) or f"no answer within {LIMIT_SECONDS:g} s"
             log.info("pod templates were not tried", extra={"error": why})
@@ -55,25 +79,57 @@ class DryRuns:
         notices = [notice for _, notice in found if notice]
         return Tried(tuple(dict.fromkeys(errors)), tuple(dict.fromkeys(notices)))
 
-    async def _one(self, trial: Trial) -> tuple[Refusal | None, str]:
-        found = await self._asked(trial)
+    async def _one(self, candidate: Candidate) -> tuple[Refusal | None, str]:
+        trial = candidate.prepare()
+        if trial is None:
+            return None, ""
+        found = await self._asked(candidate.identity, trial)
         if found[0] is not None and found[0].passing:
             await asyncio.sleep(AGAIN_SECONDS)
-            found = await self._asked(trial)
+            found = await self._asked(candidate.identity, trial)
         return found
 
-    async def _asked(self, trial: Trial) -> tuple[Refusal | None, str]:
-        try:
-            async with self._slots:
-                await self._client.create(kinds.PODS, trial.pod, dry_run=True, strict=True)
-        except _OUTAGES as failure:
+    async def _asked(self, identity: bytes, trial: Trial) -> tuple[Refusal | None, str]:
+        failure = await self._answer(identity, trial)
+        if failure is None:
+            return None, ""
+        if isinstance(failure, _OUTAGES):
             if "webhook" not in str(failure):
-                raise
+                raise failure
             return None, _not_now(trial, failure)
+        refusal = refusal_of(trial, failure)
+        return refusal, "" if refusal is not None else _not_now(trial, failure)
+
+    async def _answer(self, identity: bytes, trial: Trial) -> ApiError | None:
+        """The API server's answer to this pod, or to the same pod of a set that came a moment before."""
+        asking = self._asking.get(identity)
+        if asking is None:
+            asking = asyncio.create_task(self._ask(identity, trial), name="dry run")
+            self._asking[identity] = asking
+            asking.add_done_callback(lambda _: self._asking.pop(identity, None))
+        # Others may wait for the same answer: a request that is given up does not take it from them.
+        return await asyncio.shield(asking)
+
+    async def _ask(self, identity: bytes, trial: Trial) -> ApiError | None:
+        try:
+            async with asyncio.timeout(LIMIT_SECONDS), self._slots:
+                await self._client.create(kinds.PODS, trial.pod, dry_run=True, strict=True)
+        except TimeoutError:
+            return Unreachable(f"no answer within {LIMIT_SECONDS:g} s")
         except ApiError as failure:
-            refusal = refusal_of(trial, failure)
-            return refusal, "" if refusal is not None else _not_now(trial, failure)
-        return None, ""
+            return failure
+        self._remember(identity)
+        return None
+
+    def _is_accepted(self, identity: bytes) -> bool:
+        until = self._accepted.get(identity)
+        return until is not None and asyncio.get_running_loop().time() < until
+
+    def _remember(self, identity: bytes) -> None:
+        self._accepted[identity] = asyncio.get_running_loop().time() + REMEMBERED_SECONDS
+        self._accepted.move_to_end(identity)
+        while len(self._accepted) > REMEMBERED_MOST:
+            self._accepted.popitem(last=False)
 
 
 def _not_now(trial: Trial, failure: ApiError) -> str:
