@@ -14,6 +14,7 @@ from grove.controllers.pacing import (
     debounce_pods,
     debounce_status,
 )
+from grove.runtime.clock import Clock
 from grove.testing import make
 from grove.testing.virtual_time import run_virtual, virtual_clock
 
@@ -51,16 +52,69 @@ def test_listeners_hear_once_that_the_operator_is_no_longer_busy() -> None:
     assert heard == [False]
 
 
+WAITING, PLACED = make.pod(), make.pod(node="node-0")
+READY = make.pod(node="node-0", phase="Running", ready=True)
+
+
+def placing(clock: Clock, pods: int = TRAFFIC_STEPS) -> PodTraffic:
+    """So many pods that appeared and are placed now."""
+    traffic = PodTraffic(clock)
+    for _ in range(pods):
+        traffic.saw(None, WAITING)
+    for _ in range(pods):
+        traffic.saw(WAITING, PLACED)
+    return traffic
+
+
 def test_pods_that_get_further_one_after_the_other_are_no_heavy_traffic() -> None:
     async def story() -> None:
-        clock = virtual_clock()
-        traffic = PodTraffic(clock)
+        traffic = placing(virtual_clock(), 1)
         for _ in range(2 * TRAFFIC_STEPS):
-            traffic.saw(make.pod(), make.pod(node="node-0"))
+            traffic.saw(WAITING, PLACED)
             await asyncio.sleep(TRAFFIC_SECONDS / 4)
-        assert not traffic.heavy
+        assert not traffic.heavy("default")
         for _ in range(TRAFFIC_STEPS):
-            traffic.saw(make.pod(), make.pod(node="node-0"))
-        assert traffic.heavy
+            traffic.saw(WAITING, PLACED)
+        assert traffic.heavy("default")
+
+    run_virtual(story)
+
+
+def test_the_pods_of_one_namespace_are_no_traffic_in_another() -> None:
+    async def story() -> None:
+        traffic = placing(virtual_clock())
+        assert traffic.heavy("default")
+        assert not traffic.heavy("other")
+
+    run_virtual(story)
+
+
+def test_traffic_is_over_with_the_last_pod_that_gets_ready() -> None:
+    async def story() -> None:
+        traffic = placing(virtual_clock())
+        for _ in range(TRAFFIC_STEPS - 1):
+            traffic.saw(PLACED, READY)
+        assert traffic.goes_on("default")
+        traffic.saw(PLACED, READY)
+        assert not traffic.goes_on("default")
+
+    run_virtual(story)
+
+
+def test_traffic_is_over_with_the_last_pod_that_goes() -> None:
+    async def story() -> None:
+        traffic = placing(virtual_clock())
+        for _ in range(TRAFFIC_STEPS):
+            traffic.saw(PLACED, None)
+        assert not traffic.heavy("default")
+
+    run_virtual(story)
+
+
+def test_traffic_is_over_when_pods_get_no_further() -> None:
+    async def story() -> None:
+        traffic = placing(virtual_clock())
+        await asyncio.sleep(TRAFFIC_SECONDS + 0.1)
+        assert not traffic.heavy("default")
 
     run_virtual(story)

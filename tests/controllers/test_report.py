@@ -13,6 +13,7 @@ from grove.controllers.pacing import (
     REWORDED_BURST,
     REWORDED_SECONDS,
     SETTLE_SECONDS,
+    STARTING_SECONDS_LEAST,
     TRAFFIC_SECONDS,
     TRAFFIC_STEPS,
     PodTraffic,
@@ -31,6 +32,7 @@ from grove.testing.virtual_time import run_virtual, virtual_clock
 CLIQUE = make.clique("train-0-worker", 2)
 WAITING = make.pod()
 PLACED = make.pod(node="node-0")
+READY = make.pod(node="node-0", phase="Running", ready=True)
 STATUS: Manifest = {"readyReplicas": 1}
 
 
@@ -83,8 +85,13 @@ class Stage:
             self.load.began()
 
     def pods_are_placed(self) -> None:
+        self.traffic.saw(None, WAITING)
         for _ in range(TRAFFIC_STEPS):
             self.traffic.saw(WAITING, PLACED)
+
+    def the_last_pod_is_ready(self) -> None:
+        while self.traffic.goes_on(CLIQUE.namespace):
+            self.traffic.saw(PLACED, READY)
 
 
 def held(seconds: float) -> ReportResult:
@@ -172,6 +179,40 @@ def test_what_was_on_its_way_settles_once_it_has_arrived() -> None:
         assert (await stage.report()).written
         await asyncio.sleep(10 * IDLE_SECONDS)
         assert stage.loop.called == []
+
+    run_virtual(story)
+
+
+def test_what_begins_to_work_is_told_when_the_last_pod_is_ready() -> None:
+    async def story() -> None:
+        stage = Stage()
+        stage.pods_are_placed()
+        assert await stage.report(Urgency.STARTING) == held(STARTING_SECONDS_LEAST)
+        await asyncio.sleep(SETTLE_SECONDS)
+        stage.the_last_pod_is_ready()
+        await asyncio.sleep(IDLE_SECONDS)
+        assert stage.loop.called == [CLIQUE.key]
+        assert (await stage.report(Urgency.STARTING)).written
+
+    run_virtual(story)
+
+
+def test_what_begins_to_work_is_told_after_a_while_however_many_pods_are_placed() -> None:
+    async def story() -> None:
+        stage = Stage()
+        for _ in range(int(STARTING_SECONDS_LEAST)):
+            stage.pods_are_placed()
+            assert not (await stage.report(Urgency.STARTING)).written
+            await asyncio.sleep(1)
+        stage.pods_are_placed()
+        assert (await stage.report(Urgency.STARTING)).written
+
+    run_virtual(story)
+
+
+def test_what_begins_to_work_is_told_as_progress_while_few_pods_are_placed() -> None:
+    async def story() -> None:
+        assert await Stage().report(Urgency.STARTING) == held(SETTLE_SECONDS)
 
     run_virtual(story)
 

@@ -9,9 +9,11 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from bench.cases import TEN_GROUPS, GroupCase, cliqueset, group_case
-from tests.scenarios.stories import STAGES
+from bench.cases import TEN_GROUPS, Case, GroupCase, cliqueset, group_case
+from tests.scenarios.stories import STAGES, condition_of
 
+from grove.api import kinds
+from grove.embedded.actors.kubelet import KubeletOptions
 from grove.testing.world import OPERATOR, World, WorldOptions, run_world
 
 CASES = (
@@ -52,6 +54,32 @@ def test_a_set_with_groups_is_written_with_the_fewest_writes(case: GroupCase) ->
 
     options: WorldOptions = STAGES["1.36"].options
     run_world(story, replace(options, nodes=20))
+
+
+#: Cases that kube-scheduler places at once and whose pods get ready one after the other, within ten seconds.
+FLOODS = (Case(150, 2), Case(40, 8), Case(1, 300))
+
+
+@pytest.mark.parametrize("stage", ["1.36", "no gang API"])
+@pytest.mark.parametrize("case", FLOODS, ids=[case.name for case in FLOODS])
+def test_gangs_and_cliques_say_placed_and_ready_together_while_many_pods_start(
+    case: Case, stage: str
+) -> None:
+    async def story(world: World) -> None:
+        await world.apply(cliqueset(case))
+        await world.settle(quiet=40)
+        ready = [condition_of(gang, "Ready").get("status") for gang in await world.all(kinds.GANGS)]
+        assert ready == ["True"] * case.gangs
+        writes = written(world)
+        # One gang or clique by itself tells every five seconds how it gets on.
+        extra = 2 if case.gangs == 1 else 0
+        assert writes["patch podgangs/status"] <= 2 * case.gangs + extra
+        assert writes["patch podcliques/status"] <= case.gangs + extra
+        objects = case.gangs if STAGES[stage].objects else 0
+        assert sum(writes.values()) <= 2 * case.pods + 7 * case.gangs + objects + 4 + 2 * extra
+
+    kubelet = KubeletOptions(startup_jitter=10)
+    run_world(story, replace(STAGES[stage].options, nodes=100, kubelet=kubelet))
 
 
 def written(world: World) -> dict[str, int]:

@@ -291,7 +291,7 @@ class CliqueReconciler:
             clique,
             status,
             barrier=self.barrier,
-            urgency=Urgency.IMMEDIATE if update.chosen else _urgency(clique, status, applied),
+            urgency=Urgency.IMMEDIATE if update.chosen else _urgency(seen, status, applied),
         )
         if applied.refusals:
             self.deps.recorder.send(events.pods_failed(clique, failures_text(applied.refusals)))
@@ -411,14 +411,18 @@ def _deletion(pod: Pod) -> Delete:
     return Delete(kinds.PODS, pod.key, pod.uid, "" if runs else pod.metadata.resource_version)
 
 
-def _urgency(clique: PodClique, status: Manifest, applied: Applied) -> Urgency:
-    """Soon if pods cannot be made; late while they wait to be placed for the first time."""
+def _urgency(seen: Seen, status: Manifest, applied: Applied) -> Urgency:
+    """Soon if pods cannot be made; late while they wait to be placed or get ready for the first time."""
+    clique = seen.clique
     if applied.refusals:
         return Urgency.IMMEDIATE
     scheduled: int = status["scheduledReplicas"]
     before = find_condition(clique.status.conditions, conditions.CLIQUE_SCHEDULED)
     if scheduled < clique.spec.minimum and not (before is not None and before.is_true):
         return Urgency.DEFERRED
+    breached = find_condition(clique.status.conditions, conditions.MIN_AVAILABLE_BREACHED)
+    if clique.status.ready_replicas < clique.spec.needed and not (breached is not None and breached.is_true):
+        return Urgency.STARTING
     return Urgency.SETTLED
 
 

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import msgspec
 from msgspec.structs import replace
@@ -69,7 +70,7 @@ class GangReporter:
             self.deps.recorder.send(events.gang_disrupted(gang, disruption_sentence(taken)))
         if not reported.written:
             return GangReportResult(reported.outcome, gang)
-        self._tell(gang, report.status, report.reading)
+        self._tell(gang, reported.conditions, report.reading)
         gang = replace(gang, status=msgspec.convert(report.status, PodGangStatus))
         return GangReportResult(reported.outcome, gang, written=True)
 
@@ -78,23 +79,22 @@ class GangReporter:
         self.deps.milestones.sync_failed(name, failure.code)
         self.deps.recorder.send(events.translation_failed(state.gang, reason_of(failure), str(failure)))
 
-    def _tell(self, gang: PodGang, status: Manifest, reading: Reading) -> None:
-        """Events and milestones for the transitions that this status write made."""
-        now = self.deps.clock.now()
+    def _tell(self, gang: PodGang, written: Sequence[Manifest], reading: Reading) -> None:
+        """Events and milestones for the transitions that this status write made, perhaps some time ago."""
         milestones, recorder = self.deps.milestones, self.deps.recorder
         before = {condition.type: condition.status for condition in gang.status.conditions}
-        after = {condition["type"]: condition for condition in status["conditions"]}
+        after = {condition["type"]: condition for condition in written}
         turned = {name for name, told in after.items() if told["status"] != before.get(name)}
         true = {name for name in turned if after[name]["status"] == "True"}
         if conditions.INITIALIZED in true:
-            milestones.initialized(gang, now)
+            milestones.initialized(gang, _turned(after[conditions.INITIALIZED]))
         if conditions.SCHEDULED in true:
-            milestones.scheduled(gang, now)
+            milestones.scheduled(gang, _turned(after[conditions.SCHEDULED]))
             placed = after[conditions.SCHEDULED]["message"]
             log.info("gang placed", extra={"gang": str(gang.key), "placed": placed})
             recorder.send(events.gang_scheduled(gang, f"{placed}{score_sentence(reading)}"))
         if conditions.READY in true:
-            milestones.ready(gang, now)
+            milestones.ready(gang, _turned(after[conditions.READY]))
         if conditions.UNHEALTHY in true:
             recorder.send(events.gang_lost(gang, after[conditions.UNHEALTHY]["message"]))
         if conditions.STUCK_PODS in true:
@@ -106,3 +106,8 @@ class GangReporter:
             recorder.send(events.backend_change_pending(gang, said))
         if reading.verdict is Verdict.UNSCHEDULABLE and is_news(gang, reading):
             recorder.send(events.gang_unschedulable(gang, reading.reason, reading.message))
+
+
+def _turned(condition: Manifest) -> datetime:
+    """When a condition turned, which was observed before it was written."""
+    return datetime.fromisoformat(condition["lastTransitionTime"]).astimezone(UTC)

@@ -8,6 +8,7 @@ how soon depends on who waits for it (`Urgency`). *Polling*: the few things that
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from grove.api.pod import Pod
@@ -76,6 +77,11 @@ SETTLE_SECONDS_MOST: Final = 2.0
 BUSY_SECONDS: Final = 30.0
 #: The longest time that a status without news is held while many pods are being placed.
 DEFERRED_SECONDS: Final = 120.0
+#: While many pods are being placed, what begins to work for the first time is held for so long for each
+#: status that waits, so long at least and at most: one gang tells how it gets on, of hundreds none does.
+STARTING_SECONDS_EACH: Final = 0.15
+STARTING_SECONDS_LEAST: Final = 5.0
+STARTING_SECONDS_MOST: Final = 30.0
 #: The operator must be idle for so long before the held statuses are written.
 IDLE_SECONDS: Final = 1.0
 #: A status of which only the wording changes (a scheduler words its refusal differently at each try) is
@@ -89,22 +95,51 @@ TRAFFIC_STEPS: Final = 16
 TRAFFIC_SECONDS: Final = 2.0
 
 
+@dataclass(slots=True)
+class _Flow:
+    """What happens to the pods of one namespace."""
+
+    pods: int = 0
+    #: How many of them are not ready, whatever keeps them from it.
+    unready: int = 0
+    #: When the last of them got further.
+    steps: deque[float] = field(default_factory=lambda: deque(maxlen=TRAFFIC_STEPS))
+
+
 class PodTraffic:
-    """Whether many pods are being placed and getting ready right now."""
+    """In which namespaces many pods are being placed and getting ready right now."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._steps: deque[float] = deque(maxlen=TRAFFIC_STEPS)
+        self._flows: dict[str, _Flow] = {}
 
     def saw(self, old: Pod | None, new: Pod | None) -> None:
-        """A pod changed; to be subscribed to the pods' informer."""
+        """A pod appeared, changed or went; to be subscribed to the pods' informer."""
+        pod = new or old
+        if pod is None:
+            return
+        flow = self._flows.setdefault(pod.namespace, _Flow())
+        flow.pods += (new is not None) - (old is not None)
+        flow.unready += _is_unready(new) - _is_unready(old)
         if old is not None and new is not None and (old.bound, old.ready) != (new.bound, new.ready):
-            self._steps.append(self._clock.monotonic())
+            flow.steps.append(self._clock.monotonic())
+        if flow.pods <= 0:
+            del self._flows[pod.namespace]
 
-    @property
-    def heavy(self) -> bool:
-        full = len(self._steps) == TRAFFIC_STEPS
-        return full and self._clock.monotonic() - self._steps[0] <= TRAFFIC_SECONDS
+    def heavy(self, namespace: str) -> bool:
+        """Whether many pods got further within the last moments."""
+        flow = self._flows.get(namespace)
+        if flow is None or len(flow.steps) < TRAFFIC_STEPS:
+            return False
+        return self._clock.monotonic() - flow.steps[0] <= TRAFFIC_SECONDS
+
+    def goes_on(self, namespace: str) -> bool:
+        """Whether that will go on: some are not ready yet."""
+        return self.heavy(namespace) and self._flows[namespace].unready > 0
+
+
+def _is_unready(pod: Pod | None) -> bool:
+    return pod is not None and pod.active and not pod.ready
 
 
 class WriteLoad:
@@ -162,9 +197,10 @@ class StatusThrottle:
         self._since: dict[Subject, float] = {}
         #: For statuses that were reworded lately: when the last of those writes counts no more.
         self._spent: dict[Subject, float] = {}
-        #: Held until the operator is idle, and how to wake them; and held until pods are no longer placed.
+        #: Held until the operator is idle, and how to wake them.
         self._until_idle: dict[Subject, Wakes] = {}
-        self._deferred: dict[Subject, Wakes] = {}
+        #: Held until pods are no longer placed, how to wake them, and what they had to say.
+        self._deferred: dict[Subject, tuple[Wakes, Urgency]] = {}
         self._timer: asyncio.Handle | None = None
 
     @property
@@ -175,7 +211,8 @@ class StatusThrottle:
     def wait(self, subject: Subject, barrier: Wakes, urgency: Urgency, *, reworded: bool = False) -> float:
         """For how many seconds still this status is held back; `reworded` if only its messages changed."""
         now, busy = self._clock.monotonic(), self._load.busy
-        if self._deferred.pop(subject, None) is not None and urgency is not Urgency.DEFERRED:
+        _, before = self._deferred.pop(subject, (None, urgency))
+        if before is not urgency:
             # Only now there is news, and perhaps not yet all of it.
             self._since[subject] = now
         since = self._since.setdefault(subject, now)
@@ -183,10 +220,10 @@ class StatusThrottle:
             return 0.0
         if urgency is Urgency.SOON:
             limit = SETTLE_SECONDS
-        elif urgency is Urgency.DEFERRED and (busy or self._traffic.heavy):
-            self._deferred[subject] = barrier
+        elif (urgency is Urgency.DEFERRED and busy) or self._waits_for_pods(subject, urgency):
+            self._deferred[subject] = barrier, urgency
             self.idle()
-            limit = DEFERRED_SECONDS
+            limit = DEFERRED_SECONDS if urgency is Urgency.DEFERRED else self._starting()
         elif busy:
             # Woken when the operator is idle; to ask from time to time would itself be much work.
             self._until_idle[subject] = barrier
@@ -195,6 +232,22 @@ class StatusThrottle:
             limit = max(SETTLE_SECONDS, min(SETTLE_SECONDS_MOST, SETTLE_SECONDS_EACH * len(self._since)))
         limited = self._limited(subject, now) if reworded else 0.0
         return max(remaining(since + limit, now), limited)
+
+    def _waits_for_pods(self, subject: Subject, urgency: Urgency) -> bool:
+        """Whether a status is held because many pods are being placed in its namespace.
+
+        What waits is told last: it may be a group, which learns from its cliques that it works.
+        """
+        namespace = subject[1].namespace
+        if urgency is Urgency.STARTING:
+            return self._traffic.goes_on(namespace)
+        return urgency is Urgency.DEFERRED and self._traffic.heavy(namespace)
+
+    def _starting(self) -> float:
+        """For how many seconds what begins to work is held while many pods are being placed."""
+        return max(
+            STARTING_SECONDS_LEAST, min(STARTING_SECONDS_MOST, STARTING_SECONDS_EACH * len(self._since))
+        )
 
     def _limited(self, subject: Subject, now: float) -> float:
         """For how many seconds a status waits because it was reworded too often."""
@@ -231,8 +284,10 @@ class StatusThrottle:
             # We are told when that is over.
             return
         woken, self._until_idle = self._until_idle, {}
-        if not self._traffic.heavy:
-            woken, self._deferred = {**woken, **self._deferred}, {}
+        for subject, (barrier, urgency) in list(self._deferred.items()):
+            if not self._waits_for_pods(subject, urgency):
+                woken[subject] = barrier
+                del self._deferred[subject]
         for (_, key), barrier in woken.items():
             barrier.wake(key)
         self.idle()

@@ -24,6 +24,8 @@ class ReportResult:
 
     written: bool
     outcome: Outcome
+    #: The conditions as they were written, with the times at which they turned.
+    conditions: tuple[Manifest, ...] = ()
 
 
 #: By type of condition, the status that it changed to and when that was observed.
@@ -72,7 +74,7 @@ class Reporter:
         applied = await self._applier.apply([change], barrier=barrier, key=about.key)
         applied.raise_failure()
         # Nothing was written of an object that is gone by now.
-        return ReportResult(subject in applied.versions, DONE)
+        return ReportResult(subject in applied.versions, DONE, tuple(changed.get("conditions") or ()))
 
     def forget(self, resource: Resource, key: Key) -> None:
         """The object is gone."""

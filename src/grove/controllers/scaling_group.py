@@ -75,7 +75,9 @@ class ScalingGroupReconciler:
 
 
 def _urgency(group: PodCliqueScalingGroup, status: Manifest) -> Urgency:
-    """Late while its first replicas wait to be placed, as its cliques and gangs are."""
-    if status["lastErrors"] or status["scheduledReplicas"] or group.status.scheduled_replicas:
+    """Late while its first replicas wait to be placed or get ready, as its cliques and gangs are."""
+    if status["lastErrors"] or group.status.available_replicas:
         return Urgency.SETTLED
+    if status["scheduledReplicas"] or group.status.scheduled_replicas:
+        return Urgency.STARTING
     return Urgency.DEFERRED

@@ -12,5 +12,8 @@ class Urgency(Enum):
     SOON = auto()
     #: Progress: once it has settled and nothing more important is to be written.
     SETTLED = auto()
+    #: Begins to work for the first time: like progress, and held while many pods are being placed, so that
+    #: placed and ready are told together.
+    STARTING = auto()
     #: Still waiting, which is no news: deferred while many pods are being placed.
     DEFERRED = auto()

@@ -102,13 +102,16 @@ def test_reading(case: Case) -> None:
 
 
 WAITS, REFUSES = Reading(WAITING, "Queued"), Reading(Verdict.UNSCHEDULABLE, "NoRoom")
+PLACED = Reading(Verdict.SCHEDULED, "Scheduled")
 SOONNESS: dict[str, tuple[Reading, dict[str, bool], str, Urgency]] = {
     "gates wait for it": (WAITS, {"blocks": True}, "", Urgency.IMMEDIATE),
     "pods cannot be made": (WAITS, {"troubled": True}, "", Urgency.SOON),
     "the scheduler refuses": (REFUSES, {}, "", Urgency.SOON),
     "the scheduler refuses as before": (REFUSES, {}, "NoRoom", Urgency.SETTLED),
     "it waits for its first placement": (WAITS, {}, "", Urgency.DEFERRED),
-    "it is placed": (Reading(Verdict.SCHEDULED, "Scheduled"), {}, "", Urgency.SETTLED),
+    "it is placed for the first time": (PLACED, {}, "", Urgency.STARTING),
+    "it is placed and gets ready": (PLACED, {}, "Scheduled", Urgency.STARTING),
+    "it was ready and is placed": (PLACED, {}, "Ready", Urgency.SETTLED),
     "it was placed and waits again": (WAITS, {}, "Scheduled", Urgency.SETTLED),
 }
 
@@ -116,7 +119,8 @@ SOONNESS: dict[str, tuple[Reading, dict[str, bool], str, Urgency]] = {
 @pytest.mark.parametrize(("reading", "given", "before", "want"), SOONNESS.values(), ids=SOONNESS)
 def test_how_soon_it_is_written(reading: Reading, given: dict[str, bool], before: str, want: Urgency) -> None:
     manifest = make.gang_manifest("train-0")
-    told = {"type": "Scheduled", "status": "True" if before == "Scheduled" else "False", "reason": before}
+    kind = "Ready" if before == "Ready" else "Scheduled"
+    told = {"type": kind, "status": "True" if before == kind else "False", "reason": before}
     manifest["status"] = {"conditions": [told] if before else []}
     about = make.view(PodGang, manifest)
     found = urgency(about, reading, blocks=given.get("blocks", False), troubled=given.get("troubled", False))

@@ -16,6 +16,9 @@ def urgency(gang: PodGang, reading: Reading, *, blocks: bool, troubled: bool) ->
     before = find_condition(gang.status.conditions, conditions.SCHEDULED)
     if reading.verdict is Verdict.WAITING and not (before is not None and before.is_true):
         return Urgency.DEFERRED
+    ready = find_condition(gang.status.conditions, conditions.READY)
+    if reading.verdict is Verdict.SCHEDULED and not (ready is not None and ready.is_true):
+        return Urgency.STARTING
     return Urgency.SETTLED
 
 
