@@ -58,6 +58,12 @@ def test_help_loads_nothing_of_the_operator() -> None:
     assert ran.stderr.strip() == "heavy: []"
 
 
+def test_an_operator_without_webhooks_loads_no_cryptography() -> None:
+    script = "import sys, grove.cli.operating; print('cryptography' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"
+
+
 def test_the_version_is_a_line_or_data(grove: Grove) -> None:
     assert grove("version").out == f"grove {__version__}\n"
     assert json.loads(grove("version", "-o", "json").out)["grove"] == __version__

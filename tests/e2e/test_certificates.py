@@ -30,7 +30,7 @@ from grove.kube.limiter import Limiter
 from grove.kube.transport import HttpTransport
 from grove.meta import Key, Manifest, resource
 from grove.runtime.clock import SystemClock
-from grove.webhook.certificates.bundles import CONFIGURATIONS
+from grove.webhook.certificates.configurations import CONFIGURATIONS
 from grove.webhook.certificates.inspection import certificates_in, fingerprint
 from grove.webhook.certificates.material import SECRETS, Material, desired_secret
 from grove.webhook.certificates.own import OwnAuthority

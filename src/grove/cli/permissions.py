@@ -15,7 +15,7 @@ from grove.errors import ApiError, Unreachable
 from grove.kube.client import Client
 from grove.meta import Manifest, Resource, resource
 from grove.plan.children import registry
-from grove.webhook.certificates.bundles import CONFIGURATIONS, registrations
+from grove.webhook.certificates.configurations import CONFIGURATIONS, registrations
 from grove.webhook.certificates.material import SECRETS
 
 REVIEWS: Final = resource(

@@ -17,7 +17,7 @@ from grove.meta import Key, Manifest, resource
 from grove.testing.memory import MemoryTransport
 from grove.testing.virtual_time import virtual_clock
 from grove.testing.world import World
-from grove.webhook.certificates.bundles import CONFIGURATIONS, registrations
+from grove.webhook.certificates.configurations import CONFIGURATIONS, registrations
 from grove.webhook.certificates.material import SECRETS
 from grove.webhook.certificates.own import OwnAuthority
 from grove.webhook.certificates.periods import Periods

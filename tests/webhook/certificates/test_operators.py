@@ -20,7 +20,7 @@ from grove.meta import Key, Manifest, resource
 from grove.runtime.events import EventTarget
 from grove.testing.memory import MemoryTransport
 from grove.testing.world import CRDS
-from grove.webhook.certificates.bundles import CONFIGURATIONS
+from grove.webhook.certificates.configurations import CONFIGURATIONS
 from grove.webhook.certificates.material import SECRETS, material_of
 from grove.webhook.registrations import ServedAt, desired_webhook_configurations
 

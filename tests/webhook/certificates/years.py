@@ -19,7 +19,7 @@ from tests.webhook.certificates.handshakes import refusal
 from grove.errors import AlreadyExists, Conflict, Invalid, NotFound
 from grove.meta import Key, Manifest, Resource
 from grove.testing.virtual_time import virtual_clock, virtual_loop
-from grove.webhook.certificates.bundles import CONFIGURATIONS
+from grove.webhook.certificates.configurations import CONFIGURATIONS
 from grove.webhook.certificates.material import SECRETS
 from grove.webhook.certificates.own import OwnAuthority
 from grove.webhook.certificates.periods import Periods

@@ -6,50 +6,16 @@ wrote into them stays as it is.
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import datetime
-from functools import cache
 from typing import Final
 
-from grove.meta import Manifest, Resource, resource
+from grove.meta import Manifest
+from grove.webhook.certificates.configurations import Registration
 from grove.webhook.certificates.inspection import authorities_in, fingerprint
-from grove.webhook.registrations import ServedAt, desired_webhook_configurations
 
-_GROUP: Final = "admissionregistration.k8s.io"
-#: By kind, the resources of webhook configurations.
-CONFIGURATIONS: Final[Mapping[str, Resource]] = {
-    kind: resource(_GROUP, "v1", kind, namespaced=False)
-    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-}
 #: Whoever sets it wants cert-manager to write the caBundle.
 INJECTED: Final = "cert-manager.io/inject-ca-from"
-
-
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """A webhook configuration of ours, by its name, with the names of its webhooks."""
-
-    resource: Resource
-    name: str
-    webhooks: frozenset[str]
-
-    def __str__(self) -> str:
-        return f"{self.resource.kind} {self.name}"
-
-
-@cache
-def registrations() -> tuple[Registration, ...]:
-    """All that an installation may have."""
-    desired = desired_webhook_configurations(ServedAt(""), authorizer=True)
-    return tuple(
-        Registration(
-            CONFIGURATIONS[each["kind"]],
-            each["metadata"]["name"],
-            frozenset(webhook["name"] for webhook in each["webhooks"]),
-        )
-        for each in desired
-    )
 
 
 def injected_by_others(configuration: Manifest) -> bool:

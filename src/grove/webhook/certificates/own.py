@@ -23,14 +23,12 @@ from grove.runtime.clock import Clock
 from grove.runtime.informer import Informer
 from grove.runtime.ports import Reader
 from grove.webhook.certificates.bundles import (
-    CONFIGURATIONS,
     INJECTED,
-    Registration,
     authorities_everywhere,
     corrections,
     injected_by_others,
-    registrations,
 )
+from grove.webhook.certificates.configurations import CONFIGURATIONS, Registration, registrations
 from grove.webhook.certificates.inspection import authorities_in, fingerprint, pem
 from grove.webhook.certificates.material import SECRETS, Material, desired_secret, material_of
 from grove.webhook.certificates.periods import Periods
