@@ -6,13 +6,15 @@ from tests.controllers.stores import cache
 from grove.api import labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.controllers.wakeups import (
-    as_soon_as_all_exist,
+from grove.controllers.differences import (
+    gang_changed,
+    gang_listed,
     gang_revision_changed,
     pod_needs_action,
     pod_progressed,
     scheduler_choice_changed,
 )
+from grove.controllers.wakeups import as_soon_as_all_exist
 from grove.testing import make
 
 GATED = make.pod(gates=["grove.io/gate"])
@@ -101,3 +103,25 @@ def test_gangs_and_cliques_look_when_their_set_gets_another_template_and_not_whe
     assert not scheduler_choice_changed(before, scaled)
     assert scheduler_choice_changed(before, edited)
     assert scheduler_choice_changed(before, again)
+
+
+LISTED = make.gang("train-0", [LISTING], generation=2)
+
+
+def test_the_list_of_pods_is_no_change_of_a_gang_that_somebody_waits_for() -> None:
+    assert gang_listed(GANG, LISTED)
+    assert not gang_changed(GANG, LISTED)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        make.gang("train-0", {"train-0-worker": 1}, generation=2),
+        make.gang("train-0", [LISTING], generation=2, priority="high"),
+        make.gang("train-0", [LISTING], generation=2, deleted=True),
+        make.gang("train-0", [LISTING], generation=2, annotations={"example.com/seen": "yes"}),
+    ],
+)
+def test_a_gang_that_changed_otherwise_is_looked_at_at_once_whatever_it_lists(after: PodGang) -> None:
+    assert gang_changed(GANG, after)
+    assert not gang_listed(GANG, after)

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from msgspec.structs import replace
-
 from grove.api import conditions, kinds, labels, names
 from grove.api.claim import ResourceClaim
 from grove.api.clique import PodClique
@@ -21,18 +19,39 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.constraints import topology_name
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.api.revision import next_revision
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.api.topology import ClusterTopologyBinding
 from grove.controllers.devices import Devices
+from grove.controllers.differences import (
+    child_changed,
+    clique_demand_changed,
+    desired_state_changed,
+    errors_changed,
+    gang_changed,
+    gang_listed,
+    gang_revision_changed,
+    group_turn_changed,
+    initialized_by_backend_process,
+    is_initialized,
+    is_true,
+    only_comes_or_goes,
+    owner_changed,
+    pod_needs_action,
+    pod_placed,
+    pod_progressed,
+    scheduler_choice_changed,
+    status_changed,
+    strategy_changed,
+    turns,
+    turns_changed,
+)
 from grove.controllers.members import CLIQUES_BY_OWNER, GANGS_BY_BASE, LIVING_PODS_BY_GANG
 from grove.controllers.memory.own_writes import OwnWrites
 from grove.controllers.pacing import DEBOUNCE_SECONDS, debounce_children, debounce_pods, debounce_status
 from grove.controllers.schedulers.scheduling import Scheduling, gang_key
-from grove.meta import Key, Object, Resource, UntypedObject, find_condition
+from grove.meta import Key, Object, Resource, UntypedObject
 from grove.plan.children import registry
 from grove.plan.children.registry import Kind
-from grove.plan.conditions import Reporting
 from grove.plan.startup import uses_account_of_set
 from grove.runtime.cache import Cache
 
@@ -41,9 +60,6 @@ SCALING_GROUP = "scaling group"
 CLIQUE = "clique"
 GANG = "gang"
 TOPOLOGY = "topology"
-
-#: What the API server copies from a node to the pods that are bound to it.
-_PLACE = "topology.kubernetes.io/"
 
 Keys = Callable[[Any, Cache], Iterable[Key]]
 Changed = Callable[[Any, Any], bool]
@@ -73,7 +89,7 @@ def debounced_by_pods(key: Key, cache: Cache) -> float:
 def as_soon_as_all_exist(key: Key, cache: Cache) -> float:
     """At once for the last pod that a gang waits for; the others are gathered."""
     gang = cache.store(PodGang).get(key)
-    if gang is None or _initialized(gang) or not _all_exist(gang, cache):
+    if gang is None or is_initialized(gang) or not _all_exist(gang, cache):
         return debounced_by_pods(key, cache)
     return 0.0
 
@@ -86,7 +102,7 @@ def debounced_for_status(key: Key, cache: Cache) -> float:
 def debounced_unless_pods_wait(key: Key, cache: Cache) -> float:
     """As `debounced_for_status`, unless pods above the minimum wait for the gang to be placed."""
     gang = cache.store(PodGang).get(key)
-    if gang is None or _is_true(gang, conditions.SCHEDULED):
+    if gang is None or is_true(gang, conditions.SCHEDULED):
         return debounced_for_status(key, cache)
     more = any(len(group.pod_references) > group.min_replicas for group in gang.spec.podgroups)
     return debounced_by_pods(key, cache) if more else debounced_for_status(key, cache)
@@ -149,7 +165,7 @@ def gangs_after_it(gang: PodGang, cache: Cache) -> Iterator[Key]:
 
 def scaled_gangs(base: Key, cache: Cache) -> Iterator[Key]:
     for gang in cache.store(PodGang).index(GANGS_BY_BASE, str(base)):
-        if not _is_true(gang, conditions.READY) or _has_closed_gates(gang, cache):
+        if not is_true(gang, conditions.READY) or _has_closed_gates(gang, cache):
             yield gang.key
 
 
@@ -196,17 +212,17 @@ def cliques_of(cliqueset: PodCliqueSet, cache: Cache) -> Iterator[Key]:
 
 def cliques_with_a_turn(cliqueset: PodCliqueSet, cache: Cache) -> Iterator[Key]:
     """The cliques of the replicas that an update is at work on."""
-    turns = _turns(cliqueset)
+    updating = turns(cliqueset)
     for clique in cache.store(PodClique).index("set", str(cliqueset.key)):
-        if names.set_replica(cliqueset.name, clique.name) in turns:
+        if names.set_replica(cliqueset.name, clique.name) in updating:
             yield clique.key
 
 
 def groups_with_a_turn(cliqueset: PodCliqueSet, cache: Cache) -> Iterator[Key]:
     """The scaling groups of the replicas that an update is at work on."""
-    turns = _turns(cliqueset)
+    updating = turns(cliqueset)
     for group in cache.store(PodCliqueScalingGroup).index("set", str(cliqueset.key)):
-        if names.set_replica(cliqueset.name, group.name) in turns:
+        if names.set_replica(cliqueset.name, group.name) in updating:
             yield group.key
 
 
@@ -221,156 +237,10 @@ def set_of_which_it_uses(pod: Pod, cache: Cache) -> Iterator[Key]:
     return its_set(pod, cache) if pod.spec.resource_claims or uses_account_of_set(pod) else iter(())
 
 
-# What counts as a change --------------------------------------------------------------------------
-
-
-def desired_state_changed(old: Object, new: Object) -> bool:
-    """Spec or metadata that we act on; a status write of our own does not count."""
-    return (
-        old.metadata.generation != new.metadata.generation
-        or old.labels != new.labels
-        or old.annotations != new.annotations
-        or _ownership_changed(old, new)
-    )
-
-
-def _ownership_changed(old: Object, new: Object) -> bool:
-    return (
-        old.metadata.owner_references != new.metadata.owner_references
-        or old.terminating != new.terminating
-        or old.uid != new.uid
-    )
-
-
-def owner_changed(old: Object, new: Object) -> bool:
-    """A child that belongs to somebody else now, or is about to go."""
-    return _ownership_changed(old, new)
-
-
-def scheduler_choice_changed(old: PodCliqueSet, new: PodCliqueSet) -> bool:
-    """A set that may ask for another scheduler now; that it is scaled is nothing that its gangs look at."""
-    chosen = labels.SCHEDULER_BACKEND
-    return (
-        replace(old.spec, replicas=new.spec.replicas) != new.spec
-        or old.annotations.get(chosen) != new.annotations.get(chosen)
-        or old.uid != new.uid
-    )
-
-
-def gang_revision_changed(old: PodGang, new: PodGang) -> bool:
-    """A gang for which pods must be made otherwise: it is another one, edited, restarted or moved."""
-    chosen = labels.SCHEDULER_BACKEND
-    return (
-        old.uid != new.uid
-        or old.terminating != new.terminating
-        or old.labels.get(chosen) != new.labels.get(chosen)
-        or next_revision(old) != next_revision(new)
-    )
-
-
-def child_changed(old: Object, new: Object) -> bool:
-    """A child of a set: anything of it, its status included. Not every kind has a generation."""
-    return desired_state_changed(old, new) or any(
-        getattr(old, field) != getattr(new, field) for field in old.__struct_fields__ if field != "metadata"
-    )
-
-
-def only_comes_or_goes(old: Object, new: Object) -> bool:
-    return False
-
-
-def turns_changed(old: PodCliqueSet, new: PodCliqueSet) -> bool:
-    """A set whose update is at work on other replicas than before."""
-    return _turns(old) != _turns(new)
-
-
-def _turns(cliqueset: PodCliqueSet) -> set[int]:
-    progress = cliqueset.status.update_progress
-    if progress is None or progress.update_ended_at is not None:
-        return set()
-    return {each.replica_index for each in progress.currently_updating}
-
-
-def strategy_changed(old: PodCliqueSet, new: PodCliqueSet) -> bool:
-    """A set whose update may be at work on everything now, or on nothing."""
-    return (old.on_delete, old.update_paused) != (new.on_delete, new.update_paused)
-
-
-def group_turn_changed(old: PodCliqueScalingGroup, new: PodCliqueScalingGroup) -> bool:
-    """A scaling group whose update is at work on another replica, or that serves otherwise."""
-    before, after = old.status, new.status
-    return (before.update_progress, before.available_replicas) != (
-        after.update_progress,
-        after.available_replicas,
-    )
-
-
-def errors_changed(old: PodCliqueSet, new: PodCliqueSet) -> bool:
-    """What a set cannot write, cliques of its groups among it."""
-    return old.status.last_errors != new.status.last_errors
-
-
-def status_changed(old: Reporting, new: Reporting) -> bool:
-    return old.status != new.status
-
-
-def clique_demand_changed(old: PodClique, new: PodClique) -> bool:
-    """What a gang must know of its cliques: how many pods they want, and what keeps them from it."""
-    return (
-        old.spec.replicas != new.spec.replicas
-        or old.metadata.owner_references != new.metadata.owner_references
-        or old.status.last_errors != new.status.last_errors
-        or old.terminating != new.terminating
-        or old.uid != new.uid
-    )
-
-
-def initialized_by_backend_process(old: PodGang, new: PodGang) -> bool:
-    """A gang that the process of its backend found complete: its gates are ours to open."""
-    return labels.EXTERNAL_BACKEND in new.annotations and _initialized(new) and not _initialized(old)
-
-
-def pod_needs_action(old: Pod, new: Pod) -> bool:
-    """What somebody waits for: gates that opened or may open, a pod that ended or is somebody else's now.
-
-    Being bound is not: it raises the generation and gives the pod the labels of its node's place.
-    """
-    return (
-        old.spec.scheduling_gates != new.spec.scheduling_gates
-        or old.finished != new.finished
-        or old.annotations != new.annotations
-        or (old.labels != new.labels and _marks(old) != _marks(new))
-        or _ownership_changed(old, new)
-    )
-
-
-def pod_placed(old: Pod, new: Pod) -> bool:
-    """A pod that got a node, for which scaled gangs may wait."""
-    return old.bound != new.bound
-
-
-def _marks(pod: Pod) -> dict[str, str]:
-    return {name: value for name, value in pod.labels.items() if not name.startswith(_PLACE)}
-
-
-def pod_progressed(old: Pod, new: Pod) -> bool:
-    """A pod that got further and nothing else: this only goes into statuses, which are held back anyway."""
-    return not pod_needs_action(old, new)
-
-
 def _all_exist(gang: PodGang, cache: Cache) -> bool:
     cliques = [cache.store(PodClique).get(clique) for clique in its_cliques(gang, cache)]
     wanted = sum(clique.spec.replicas for clique in cliques if clique is not None)
     return cache.store(Pod).count(LIVING_PODS_BY_GANG, str(gang.key)) >= wanted
-
-
-def _initialized(gang: PodGang) -> bool:
-    return _is_true(gang, conditions.INITIALIZED)
-
-
-def _is_true(gang: PodGang, type_: str) -> bool:
-    condition = find_condition(gang.status.conditions, type_)
-    return condition is not None and condition.is_true
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,7 +266,8 @@ TABLE: tuple[Wakeup, ...] = (
     Wakeup(kinds.CLIQUESETS, PodCliqueSet, scheduler_choice_changed, CLIQUE, cliques_of),
     Wakeup(kinds.PODS, Pod, pod_needs_action, CLIQUE, its_clique, debounced_by_pods),
     Wakeup(kinds.PODS, Pod, pod_progressed, CLIQUE, its_clique, debounced_for_status),
-    Wakeup(kinds.GANGS, PodGang, desired_state_changed, GANG, itself),
+    Wakeup(kinds.GANGS, PodGang, gang_changed, GANG, itself),
+    Wakeup(kinds.GANGS, PodGang, gang_listed, GANG, itself, debounced_by_pods),
     Wakeup(kinds.GANGS, PodGang, initialized_by_backend_process, GANG, itself),
     Wakeup(kinds.CLIQUES, PodClique, clique_demand_changed, GANG, its_gang),
     Wakeup(kinds.PODS, Pod, pod_needs_action, GANG, its_gang, as_soon_as_all_exist),
@@ -492,9 +363,10 @@ class _Signals:
             return
         if not resource.namespaced:
             self._topology_object(item)
-        elif (key := gang_key(item)) is not None:
-            if old is not None and new is not None and not desired_state_changed(old, new):
-                # Its verdict. The pods follow it within moments, and nothing waits for us to pass it on.
+        elif (key := gang_key(item)) is not None and key in self.cache.store(PodGang):
+            if new is not None and (old is None or not desired_state_changed(old, new)):
+                # Its verdict, which the pods follow within moments; or it came, and the gang that made it
+                # knows of it. Nothing waits for us.
                 self.controllers[GANG].enqueue_after(key, DEBOUNCE_SECONDS)
                 return
             self.controllers[GANG].enqueue(key)
@@ -547,6 +419,10 @@ class _Signals:
 
 Listen = Callable[[Object | None, Object | None], None]
 
+#: What these controllers look at. Of one that is gone or yet to come there is nothing to see, whatever
+#: changes around it; when it comes, that wakes its controller.
+_LOOKED_AT_WHILE_THERE: dict[str, type[Object]] = {GANG: PodGang, CLIQUE: PodClique}
+
 
 def _unless_own_write(resource: Resource, own_writes: OwnWrites, listen: Listen) -> Listen:
     def hear(old: Object | None, new: Object | None) -> None:
@@ -561,6 +437,11 @@ def _unless_own_write(resource: Resource, own_writes: OwnWrites, listen: Listen)
 
 
 def _listener(wakeup: Wakeup, cache: Cache, controller: Enqueues) -> Listen:
+    subject = _LOOKED_AT_WHILE_THERE.get(wakeup.controller)
+    if subject is wakeup.type:
+        # That it is gone is for itself to see, once.
+        subject = None
+
     def listen(old: Object | None, new: Object | None) -> None:
         if old is not None and new is not None and not wakeup.changed(old, new):
             return
@@ -569,6 +450,8 @@ def _listener(wakeup: Wakeup, cache: Cache, controller: Enqueues) -> Listen:
         if old is not None and (new is None or old.labels != new.labels):
             concerned.update(dict.fromkeys(wakeup.keys(old, cache)))
         for key in concerned:
+            if subject is not None and key not in cache.store(subject):
+                continue
             delay = wakeup.debounce(key, cache)
             if delay > 0:
                 controller.enqueue_after(key, delay)
