@@ -102,16 +102,16 @@ def test_reading(case: Case) -> None:
 
 
 WAITS, REFUSES = Reading(WAITING, "Queued"), Reading(Verdict.UNSCHEDULABLE, "NoRoom")
-PLACED = Reading(Verdict.SCHEDULED, "Scheduled")
+IS_PLACED = Reading(Verdict.SCHEDULED, "Scheduled")
 SOONNESS: dict[str, tuple[Reading, dict[str, bool], str, Urgency]] = {
     "gates wait for it": (WAITS, {"blocks": True}, "", Urgency.IMMEDIATE),
     "pods cannot be made": (WAITS, {"troubled": True}, "", Urgency.SOON),
     "the scheduler refuses": (REFUSES, {}, "", Urgency.SOON),
     "the scheduler refuses as before": (REFUSES, {}, "NoRoom", Urgency.SETTLED),
     "it waits for its first placement": (WAITS, {}, "", Urgency.DEFERRED),
-    "it is placed for the first time": (PLACED, {}, "", Urgency.STARTING),
-    "it is placed and gets ready": (PLACED, {}, "Scheduled", Urgency.STARTING),
-    "it was ready and is placed": (PLACED, {}, "Ready", Urgency.SETTLED),
+    "it is placed for the first time": (IS_PLACED, {}, "", Urgency.STARTING),
+    "it is placed and gets ready": (IS_PLACED, {}, "Scheduled", Urgency.STARTING),
+    "it was ready and is placed": (IS_PLACED, {}, "Ready", Urgency.SETTLED),
     "it was placed and waits again": (WAITS, {}, "Scheduled", Urgency.SETTLED),
 }
 
