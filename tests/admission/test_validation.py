@@ -175,7 +175,9 @@ REFUSED = {
         "used more than once: front",
     ),
     "a circle": Case(
-        cycle, CLIQUES, "clique must not have circular dependencies: front -> work -> lead -> front"
+        cycle,
+        f"{CLIQUES}[0].spec.startsAfter",
+        "clique must not have circular dependencies: front -> work -> lead -> front",
     ),
     "a container that has the name of the one that waits": Case(
         with_pods(1, initContainers=[{"name": "a"}, {"name": "grove-initc"}]),

@@ -5,6 +5,7 @@ import gc
 import os
 import random
 import signal
+import socket
 
 import aiohttp
 import pytest
@@ -15,7 +16,7 @@ from grove.meta import Key, Object
 from grove.runtime.cache import Cache
 from grove.runtime.controller import Controller
 from grove.runtime.events import Event, EventTarget, Recorder
-from grove.runtime.health import Readiness
+from grove.runtime.health import HealthServer, Readiness
 from grove.runtime.lease import LeaderElector, LeadershipLost
 from grove.runtime.manager import Manager, Stopped
 from grove.runtime.metrics import Metrics
@@ -338,6 +339,9 @@ def test_metrics_have_a_server_of_their_own_that_serves_nothing_else() -> None:
         assert f'grove_watch_age_seconds{{resource="{THINGS}"}}' in page
         assert 'grove_leader{lease=""} 1.0' in page, "without an election it leads"
         assert (await page_of(port, "/healthz"))[0] == 404
+        # Everybody may probe, and not everybody may read metrics.
+        assert (await page_of(manager.health.port, "/metrics"))[0] == 404
+        assert (await page_of(manager.health.port, "/readyz"))[0] == 200
         stop.set()
         await running
 
@@ -355,13 +359,14 @@ def test_a_port_for_metrics_that_is_taken_is_said_and_stops_nobody(caplog: pytes
         running = asyncio.create_task(manager.run(stop))
         await manager.working.wait()
         assert manager.health is not None
-        assert (await page_of(manager.health.port, "/metrics"))[0] == 200
+        assert (await page_of(manager.health.port, "/readyz"))[0] == 200
+        assert (await page_of(manager.health.port, "/metrics"))[0] == 404
         stop.set()
         await running
         taken.close()
 
     asyncio.run(main())
-    (told,) = [each for each in caplog.records if "port of the probes alone" in each.message]
+    (told,) = [each for each in caplog.records if each.message == "metrics are not served"]
     assert "choose another with server.metrics.port" in vars(told)["error"]
 
 
@@ -370,6 +375,21 @@ def test_probes_and_metrics_on_one_address_are_one_server() -> None:
         Cache(FakeServer()), health_address=("127.0.0.1", 2751), metrics_address=("127.0.0.1", 2751)
     )
     assert manager.metrics_server is None
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this Python cannot speak IPv6")
+def test_a_blank_host_is_every_address_of_both_families() -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        server = HealthServer(Readiness(), host="", port=port)
+        await server.start()
+        assert server._runner is not None
+        heard = {address[0] for address in server._runner.addresses}
+        await server.stop()
+        assert heard == {"0.0.0.0", "::"}
+
+    asyncio.run(main())
 
 
 def test_a_second_signal_cuts_the_grace_short() -> None:

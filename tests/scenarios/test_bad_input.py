@@ -147,7 +147,7 @@ INVALID = {
     ),
     "roles that wait for one another": (
         circle(),
-        "spec.template.cliques: clique must not have circular dependencies: a -> b -> c -> a",
+        "spec.template.cliques[0].spec.startsAfter: clique must not have circular dependencies: a -> b -> c -> a",
     ),
 }
 

@@ -29,7 +29,11 @@ def validate_order(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
         )
     cycle = find_cycle(after)
     if cycle:
-        yield FieldError(CLIQUES, f"clique must not have circular dependencies: {' -> '.join(cycle)}")
+        index = list(after).index(cycle[0])
+        yield FieldError(
+            f"{CLIQUES}[{index}].spec.startsAfter",
+            f"clique must not have circular dependencies: {' -> '.join(cycle)}",
+        )
 
 
 def _reserved(path: str, clique: PodCliqueTemplate) -> Iterator[FieldError]:

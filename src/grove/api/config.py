@@ -106,7 +106,7 @@ class HealthServer(View):
 
 
 class MetricsServer(View):
-    """Where /metrics is served, besides the address of the probes."""
+    """Where /metrics is served."""
 
     bind_address: Annotated[
         str, says("Address; when blank the loopback, and every address where the operator runs in a pod.")

@@ -41,7 +41,8 @@ LogAs = Callable[[OperatorConfiguration], None]
 _ASK_AGAIN_SECONDS: Final = 30.0
 _ACCOUNT_VARIABLE: Final = "GROVE_OPERATOR_SERVICE_ACCOUNT_NAME"
 _LOOPBACK: Final = "127.0.0.1"
-_EVERY_ADDRESS: Final = "0.0.0.0"
+#: Of both families: a pod may have an address of IPv6 alone.
+_EVERY_ADDRESS: Final = ""
 _CANNOT_LISTEN: Final = {
     errno.EADDRINUSE: "is already in use",
     errno.EACCES: "may not be used by this user",

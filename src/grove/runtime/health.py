@@ -41,6 +41,15 @@ class Readiness:
         return lines
 
 
+def _add_metrics(router: web.UrlDispatcher, metrics: Metrics) -> None:
+    """Serve these metrics."""
+
+    async def page(request: web.Request) -> web.Response:
+        return web.Response(body=metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+
+    router.add_get("/metrics", page)
+
+
 class MetricsServer(Listener):
     """Metrics alone, on an address that probes are not on."""
 
@@ -49,23 +58,26 @@ class MetricsServer(Listener):
         self._metrics = metrics
 
     def add_pages(self, router: web.UrlDispatcher) -> None:
-        router.add_get("/metrics", self._metrics_page)
-
-    async def _metrics_page(self, request: web.Request) -> web.Response:
-        return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+        _add_metrics(router, self._metrics)
 
 
-class HealthServer(MetricsServer):
-    """Probes, and metrics with them: whoever may probe may know them."""
+class HealthServer(Listener):
+    """Probes; metrics with them only where both have one address.
+
+    Everybody may probe, because nobody knows where a kubelet asks from: who may read metrics can be limited
+    by their port only if they are nowhere else.
+    """
 
     def __init__(
-        self, readiness: Readiness, metrics: Metrics, *, host: str = "127.0.0.1", port: int = 0
+        self, readiness: Readiness, metrics: Metrics | None = None, *, host: str = "127.0.0.1", port: int = 0
     ) -> None:
-        super().__init__(metrics, host=host, port=port)
+        super().__init__(host=host, port=port)
         self._readiness = readiness
+        self._metrics = metrics
 
     def add_pages(self, router: web.UrlDispatcher) -> None:
-        super().add_pages(router)
+        if self._metrics is not None:
+            _add_metrics(router, self._metrics)
         router.add_get("/healthz", self._healthz)
         router.add_get("/readyz", self._readyz)
 

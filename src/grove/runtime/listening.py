@@ -4,7 +4,10 @@ from aiohttp import web
 
 
 class Listener:
-    """Serves the pages that a subclass adds; `port` is the real one after `start`."""
+    """Serves the pages that a subclass adds; `port` is the real one after `start`.
+
+    A blank host is every address, of IPv4 and of IPv6.
+    """
 
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0) -> None:
         self.host = host
@@ -22,7 +25,7 @@ class Listener:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         try:
-            await web.TCPSite(runner, self.host, self.port).start()
+            await web.TCPSite(runner, self.host or None, self.port).start()
         except BaseException:
             await runner.cleanup()
             raise

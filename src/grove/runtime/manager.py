@@ -64,13 +64,14 @@ class Manager:
         self.readiness.add("cache", self._cache_missing)
         #: Set once the controllers run.
         self.working = asyncio.Event()
+        apart = metrics_address is not None and metrics_address != health_address
         self.health: HealthServer | None = None
         if health_address is not None:
             host, port = health_address
-            self.health = HealthServer(self.readiness, self.metrics, host=host, port=port)
-        #: Where metrics are served besides the probes; None if that is the same address.
+            self.health = HealthServer(self.readiness, None if apart else self.metrics, host=host, port=port)
+        #: Where metrics are served; None if that is the address of the probes.
         self.metrics_server: MetricsServer | None = None
-        if metrics_address is not None and metrics_address != health_address:
+        if metrics_address is not None and apart:
             host, port = metrics_address
             self.metrics_server = MetricsServer(self.metrics, host=host, port=port)
         self._controllers = list(controllers)
@@ -171,7 +172,7 @@ class Manager:
         except OSError as error:
             why = f"port {server.port} cannot be listened on ({error.strerror or error}); "
             log.error(
-                "metrics are served on the port of the probes alone",
+                "metrics are not served",
                 extra={"error": f"{why}choose another with server.metrics.port"},
             )
         try:
