@@ -86,6 +86,10 @@ class Audit:
             if target.get("namespace") == namespace and entry["user"]["username"] == user
         ]
 
+    def entries(self, namespace: str) -> list[Manifest]:
+        """Every write to a namespace that is written down, in order."""
+        return [each for each in self._all() if (each.get("objectRef") or {}).get("namespace") == namespace]
+
     def _entries(self, namespace: str, resource: str, subresource: str) -> Iterator[Manifest]:
         for entry in self._all():
             target = entry.get("objectRef") or {}
