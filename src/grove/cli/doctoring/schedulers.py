@@ -16,6 +16,8 @@ from grove.words import duration_in_words
 
 _LINK = "docs/guides/backends.md"
 _NATIVE = "kube-scheduler"
+#: The backend of which it is known what its Lease is called.
+_DEFAULT = "default"
 #: How long a lease may be overdue: clocks differ, and leaders renew late.
 _OVERDUE = timedelta(seconds=30)
 
@@ -77,8 +79,9 @@ def _backends(known: Known) -> Sequence[Backend]:
 
 
 def _belongs(lease: str, backend: Backend) -> bool:
-    if backend.name == "default":
+    if backend.name == _DEFAULT:
         return lease == _NATIVE
+    # A guess: what others call their Leases is up to whoever installs them, and no document says it.
     return lease.startswith((backend.scheduler_name, backend.name))
 
 
@@ -90,11 +93,16 @@ def _judged(backend: Backend, leases: Sequence[Manifest], now: datetime) -> Find
         if (spec := each.get("spec") or {}).get("renewTime")
     ]
     if not renewed:
-        said = "has no Lease, so that nobody can say whether it runs; it may run without leader election"
+        said = "not known whether it runs: no Lease has its name; it may run without leader election"
         return unseen(name, said, fix="look at its pods", link=_LINK)
     when, spec, meta = max(renewed, key=lambda each: each[0])
     where, ago = f"Lease {meta['namespace']}/{meta['name']}", now - when
     if ago > timedelta(seconds=int(spec.get("leaseDurationSeconds") or 0)) + _OVERDUE:
-        said = f"does not run: {where} was last renewed {duration_in_words(ago.total_seconds())} ago"
+        since = f"{where} was last renewed {duration_in_words(ago.total_seconds())} ago"
+        if backend.name != _DEFAULT:
+            said = f"not known whether it runs: {since}, and only its name says that it is this scheduler's"
+            return unseen(name, said, fix="look at its pods", link=_LINK)
+        said = f"does not run: {since}"
         return failed(name, said, fix="look at its pods and their log", link=_LINK)
-    return fine(name, f"{spec.get('holderIdentity') or 'somebody'} is at work ({where})")
+    guessed = "" if backend.name == _DEFAULT else ", by its name"
+    return fine(name, f"{spec.get('holderIdentity') or 'somebody'} is at work ({where}{guessed})")
