@@ -105,23 +105,25 @@ def _of_replica(
 ) -> list[Termination]:
     planned = list(layout.cliques(replica))
     whole = tuple(cliques[each.name] for each in planned if each.name in cliques)
-    lost = _losses((each for each in planned if each.group is None), cliques)
+    lost = _breaches((each for each in planned if each.group is None), cliques)
     alone: list[Termination] = []
     for name, config in layout.groups(replica):
         members = _group_replicas(planned, name)
-        broken = {number: losses for number, each in members.items() if (losses := _losses(each, cliques))}
+        broken = {
+            number: breaches for number, each in members.items() if (breaches := _breaches(each, cliques))
+        }
         spare = max(0, layout.replicas_of(name, config) - config.minimum)
         since = _minimum_lost(broken.values(), spare, groups.get(name))
         if since is not None:
-            lost += [_Loss(each.clique, since) for losses in broken.values() for each in losses]
+            lost += [_Breach(each.clique, since) for breaches in broken.values() for each in breaches]
             continue
-        for number, losses in broken.items():
+        for number, breaches in broken.items():
             alone.append(
                 Termination(
                     replica,
-                    _earliest(losses) + delay,
+                    _earliest(breaches) + delay,
                     tuple(cliques[each.name] for each in members[number] if each.name in cliques),
-                    tuple(each.clique for each in losses),
+                    tuple(each.clique for each in breaches),
                     GroupReplica(config, name, number).name,
                 )
             )
@@ -132,15 +134,15 @@ def _of_replica(
 
 
 @dataclass(frozen=True, slots=True)
-class _Loss:
-    """A clique below its minimum, and since when that counts."""
+class _Breach:
+    """That a clique is below its minimum, and since when that counts."""
 
     clique: PodClique
     since: datetime
 
 
 def _minimum_lost(
-    broken: Collection[list[_Loss]], spare: int, group: PodCliqueScalingGroup | None
+    broken: Collection[list[_Breach]], spare: int, group: PodCliqueScalingGroup | None
 ) -> datetime | None:
     """Since when too few replicas of a group work because some are broken; None while enough do."""
     if len(broken) > spare:
@@ -160,14 +162,14 @@ def _group_replicas(planned: Iterable[PlannedClique], group: str) -> dict[int, l
     return found
 
 
-def _losses(planned: Iterable[PlannedClique], cliques: Mapping[str, PodClique]) -> list[_Loss]:
+def _breaches(planned: Iterable[PlannedClique], cliques: Mapping[str, PodClique]) -> list[_Breach]:
     """Those of the planned cliques that are below a minimum that they once had."""
     found = (cliques[each.name] for each in planned if each.name in cliques)
-    return [_Loss(each, since) for each in found if (since := breached_since(each)) is not None]
+    return [_Breach(each, since) for each in found if (since := breached_since(each)) is not None]
 
 
-def _earliest(losses: Iterable[_Loss]) -> datetime:
-    return min(each.since for each in losses)
+def _earliest(breaches: Iterable[_Breach]) -> datetime:
+    return min(each.since for each in breaches)
 
 
 def breached_since(clique: PodClique) -> datetime | None:
