@@ -1,6 +1,7 @@
 """How one ClusterTopologyBinding is kept: which objects of schedulers it writes, replaces and leaves alone."""
 
 import asyncio
+import logging
 
 import pytest
 from tests.controllers.steps import Steps, condition, run_steps
@@ -80,6 +81,17 @@ def test_a_scheduler_without_the_levels_gets_them_and_the_binding_then_says_so()
         assert await told(steps, DRIFT) == ("False", "InSync")
         assert await told(steps, "Ready") == ("True", "InSync")
         assert await scheduler_status(steps) == [("kai-scheduler", True)]
+
+    run_steps(story, "kai")
+
+
+def test_what_is_written_stands_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(steps: Steps) -> None:
+        await steps.world.apply(binding(ZONE, RACK))
+        with caplog.at_level(logging.INFO, "grove.controllers.topology"):
+            await look(steps)
+            await look(steps)
+        assert [record.message for record in caplog.records] == ["topology objects written"]
 
     run_steps(story, "kai")
 

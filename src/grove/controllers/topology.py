@@ -1,5 +1,6 @@
 """Reconciles one ClusterTopologyBinding: keeps schedulers' topology objects equal to it, or reports drift."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ from grove.plan.changes import Apply, Change, Delete
 from grove.plan.conditions import merged
 from grove.plan.standing import Standing, availability, standing_conditions
 from grove.runtime.outcome import DONE, Outcome
+
+log = logging.getLogger(__name__)
 
 #: Conditions that are only there while they have something to say.
 _OCCASIONAL = (conditions.SCHEDULER_TOPOLOGY_DRIFT, conditions.STALLED)
@@ -51,6 +54,10 @@ class TopologyReconciler:
         compared = self.compare(binding) if not contradictions else []
         changes = [change for each in compared for change in each.changes]
         applied = await self.deps.applier.apply(changes, barrier=self.barrier, key=key)
+        if applied.done:
+            log.info(
+                "topology objects written", extra={"binding": binding.name, "objects": len(applied.done)}
+            )
         if changes and not applied.failures:
             # The change of the object wakes us again. What we replace ourselves is not out of sync meanwhile.
             return DONE
