@@ -14,10 +14,8 @@ NOTHING_TO_DECIDE = {"dependencies.py", "events.py"}
 UNDER_ANOTHER_NAME = {"schedulers/scheduling.py": "schedulers/test_traits.py"}
 #: Only scenarios and the tests of their callers show what these do. The list may only become shorter.
 BY_THEIR_CALLERS = {
-    "devices.py",
     "gang_observe.py",
     "gang_report.py",
-    "memory/trials.py",
     "schedulers/definitions.py",
     "schedulers/observation.py",
     "schedulers/watches.py",
