@@ -9,6 +9,7 @@ from grove.api import conditions, kinds, labels
 from grove.controllers.apply import NameTaken
 from grove.controllers.clique import CliqueReconciler
 from grove.controllers.cliqueset import CliqueSetReconciler
+from grove.controllers.pacing import MOVING_SECONDS
 from grove.embedded.faults import Fault
 from grove.errors import Conflict, Forbidden
 from grove.meta import Key, Manifest
@@ -148,9 +149,11 @@ def test_a_gang_whose_gates_are_being_opened_is_removed_a_moment_later() -> None
         await steps.gang_with_pods(replicas(2))
         await steps.world.apply(replicas(1))
         steps.deps.opening.add(Key("default", "train-1"))
-        outcome = await look(steps)
+        await look(steps)
+        await asyncio.sleep(1)
+        await look(steps)
         assert "train-1" in await steps.names(kinds.GANGS)
-        assert isinstance(outcome, After)
+        assert await look(steps) == After(MOVING_SECONDS, "gates are being opened")
         steps.deps.opening.clear()
         await look(steps)
         assert await steps.names(kinds.GANGS) == [GANG]
