@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.scenarios.kstatus import CURRENT, IN_PROGRESS, kstatus, waited_for
 from tests.scenarios.stories import condition_of
 from tests.scenarios.updating import (
     NAME,
@@ -72,10 +73,17 @@ def test_an_update_that_waits_for_a_surplus_replica_says_so() -> None:
 
         await rollout.until(said_why, "the set says that its surplus replica has no room")
         await rollout.stays(lambda: before <= rollout.uids())
+        # Whoever waits for the update must not take the pods that it has not reached for its end.
+        (stalled,) = rollout.scene.ledger.all(kinds.CLIQUESETS)
+        assert kstatus(stalled) == IN_PROGRESS
+        assert not waited_for(stalled)
+        assert waited_for(stalled, "Available")
         await rollout.scene.nodes(0)
         for index in range(6, 9):
             await rollout.scene.node(f"node-{index}")
         await rollout.finish(6)
+        (done,) = rollout.scene.ledger.all(kinds.CLIQUESETS)
+        assert kstatus(done) == CURRENT
 
     play(story)
 

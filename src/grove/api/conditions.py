@@ -31,7 +31,7 @@ ACCEPTED: Final = "Accepted"
 TOPOLOGY_LEVELS_UNAVAILABLE: Final = "TopologyLevelsUnavailable"
 EDIT_PENDING: Final = "EditPending"
 GANG_TERMINATION_PENDING: Final = "GangTerminationPending"
-#: Also the reason of MinAvailableBreached while pods are replaced.
+#: Also the reason of MinAvailableBreached while pods are replaced, and of a set that is not ready for that.
 UPDATE_IN_PROGRESS: Final = "UpdateInProgress"
 #: On sets and gangs.
 DEGRADED: Final = "Degraded"
@@ -289,10 +289,12 @@ TABLE: Final[tuple[Entry, ...]] = (
     Entry(
         "PodCliqueSet",
         READY,
-        "Every gang of the set is ready, scaled gangs too; if not, the message says which waits for what.",
+        "Every gang of the set is ready, scaled gangs too, and no update goes on; if not, the message says "
+        "which gang waits for what, or how far the update is.",
         (
             ALL_GANGS_READY,
             GANGS_NOT_READY,
+            UPDATE_IN_PROGRESS,
             INVALID,
             LIMIT_EXCEEDED,
             BACKEND_NOT_ENABLED,

@@ -156,8 +156,8 @@ def undo(
 ) -> None:
     """Put the pod templates of an earlier revision back into the set.
 
-    Labels, annotations and pod specs of the roles, and the priority class; replicas, minima and everything
-    else stay as they are. What follows is an update like any other.
+    Labels, annotations and pod specs of the roles; replicas, minima, the priority class and everything else
+    stay as they are. What follows is an update like any other.
     """
     from grove.cli.loop import run_loop
     from grove.cli.rollout_cluster import Found, change

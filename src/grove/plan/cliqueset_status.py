@@ -213,13 +213,21 @@ def _availability(cliqueset: PodCliqueSet, counts: _Counts, why: str) -> Conditi
 
 
 def _standing(counts: _Counts, facts: SetFacts, degraded: Condition | None, why: str) -> Standing:
-    """Whether every gang is ready: also those above the minimum, and by the spec as it is now."""
-    ready = not counts.waiting and not facts.refused
+    """Whether every gang is ready: also those above the minimum, and by the spec as it is now.
+
+    Gangs of an earlier template are not by that spec, whether the update goes on or stands still.
+    """
+    gangs_ready = not counts.waiting and not facts.refused
+    ready = gangs_ready and facts.update is None
     reason = conditions.ALL_GANGS_READY if ready else conditions.GANGS_NOT_READY
+    if gangs_ready and facts.update is not None:
+        reason, message = conditions.UPDATE_IN_PROGRESS, facts.update.message
+    else:
+        message = "every gang is ready" if ready else "not every gang is ready"
     return Standing(
         ready,
         facts.refusal if facts.refused else reason,
-        why or ("every gang is ready" if ready else "not every gang is ready"),
+        why or message,
         stalled=why if facts.refused or degraded is not None else "",
         stalled_reason=degraded.reason if degraded is not None and not facts.refused else facts.refusal,
     )
