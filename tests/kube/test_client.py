@@ -67,6 +67,15 @@ async def test_each_write_answers_with_the_metadata_alone() -> None:
         assert (written.key, written.metadata.uid, written.metadata.generation) == (KEY, "u", 2)
 
 
+@pytest.mark.parametrize("verb", ["create", "create strictly, dry", "merge", "json", "apply"])
+async def test_who_builds_what_it_writes_has_unknown_fields_looked_for_only_where_it_asks(verb: str) -> None:
+    async with serve(reply(POD)) as stub, client_of(stub) as client:
+        await VERBS[verb](client.trusted())
+        await VERBS[verb](client)
+        told = [each.query.get("fieldValidation") for each in stub.asked]
+        assert told == (["Strict", "Strict"] if "strictly" in verb else ["Ignore", None])
+
+
 async def asked_by(verb: str) -> Asked:
     """What one verb sends."""
     async with serve(reply(POD)) as stub, client_of(stub) as client:

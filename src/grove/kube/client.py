@@ -17,7 +17,7 @@ from grove.kube.reading import Listing, Reads
 from grove.kube.retry import RetryPolicy
 from grove.kube.transport import Transport
 from grove.kube.watch import WatchEvent
-from grove.kube.writing import Writes, Written
+from grove.kube.writing import IGNORING, Writes, Written
 
 __all__ = ["Client", "Discovery", "Listing", "VersionInfo", "WatchEvent", "Written"]
 
@@ -56,6 +56,16 @@ class Client(Reads, Writes):
         observed = copy.copy(self)
         observed._exchange = self._exchange.observed(observer)
         return observed
+
+    def trusted(self) -> "Client":
+        """The same client for somebody who builds what it writes; closing one closes both.
+
+        Fields that the server does not know are not looked for, unless a write asks for that: it costs the
+        server a second decoding of the whole object.
+        """
+        trusted = copy.copy(self)
+        trusted._unknown = IGNORING
+        return trusted
 
     async def discover(self) -> Discovery:
         """What the cluster serves now."""

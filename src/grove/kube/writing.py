@@ -23,6 +23,7 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 Query = tuple[tuple[str, str], ...]
 _DRY_RUN: Final[Query] = (("dryRun", "All"),)
 _STRICT: Final[Query] = (("fieldValidation", "Strict"),)
+IGNORING: Final[Query] = (("fieldValidation", "Ignore"),)
 _FORCE: Final[Query] = (("force", "true"),)
 
 
@@ -45,6 +46,8 @@ class Writes:
 
     _exchange: Exchange
     _manager: Query
+    #: What becomes of fields that the server does not know; empty for its default, a warning.
+    _unknown: Query = ()
 
     @overload
     async def create(
@@ -71,7 +74,7 @@ class Writes:
     ) -> object:
         """A new object; raises AlreadyExists. Sent again only when it surely was not executed."""
         path = collection_path(resource, key_of(resource, manifest).namespace)
-        query = self._query(dry_run) + (_STRICT if strict else ())
+        query = self._query(dry_run) + (_STRICT if strict else self._unknown)
         call = Call("POST", path, query, encode(manifest), JSON, idempotent=False)
         return await self._write(call, codec(type))
 
@@ -102,7 +105,7 @@ class Writes:
     ) -> object:
         """Change the fields that the patch mentions; None removes one."""
         path = object_path(resource, key, subresource)
-        call = Call("PATCH", path, self._query(dry_run), encode(patch), MERGE_PATCH)
+        call = Call("PATCH", path, self._query(dry_run) + self._unknown, encode(patch), MERGE_PATCH)
         return await self._write(call, codec(type))
 
     @overload
@@ -131,7 +134,8 @@ class Writes:
         """Carry out the operations in order, all or none; a failed `test` raises Invalid."""
         path = object_path(resource, key, subresource)
         # Not idempotent: a repeated `test` fails on its own success, a repeated `add` to a list adds twice.
-        call = Call("PATCH", path, self._query(False), encode(operations), JSON_PATCH, idempotent=False)
+        query = self._query(False) + self._unknown
+        call = Call("PATCH", path, query, encode(operations), JSON_PATCH, idempotent=False)
         return await self._write(call, codec(type))
 
     @overload
@@ -170,7 +174,7 @@ class Writes:
     ) -> object:
         """Server-side apply: own exactly the fields of the manifest; a Conflict names who else wants one."""
         path = object_path(resource, key_of(resource, manifest), subresource)
-        query = self._query(dry_run, field_manager) + (_FORCE if force else ())
+        query = self._query(dry_run, field_manager) + (_FORCE if force else ()) + self._unknown
         # The server insists on both, and a builder that mentions only what we own may leave them out.
         complete = {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
         return await self._write(Call("PATCH", path, query, encode(complete), APPLY_PATCH), codec(type))
