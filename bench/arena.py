@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 import aiohttp
 
 from bench.audit import AuditLog
+from bench.load import Spent, spent
 from bench.observer import BenchFailed
 from bench.planes import Plane
 from bench.processes import ChildProcess, Launch, started
@@ -71,6 +72,11 @@ class Arena:
     def usages(self) -> dict[str, Usage]:
         """What every program but the operator has used so far."""
         return {name: usage_of(pid) for name, pid in self.pids.items()}
+
+    def spent(self, *more: ChildProcess) -> Spent:
+        """What the machine has used so far, and of that all programs of this measurement."""
+        children = [child.pid for child in (*self.children, *more)]
+        return spent((*self.pids.values(), *children))
 
     def costs_since(self, before: Mapping[str, Usage]) -> dict[str, Cost]:
         """What they needed since then."""

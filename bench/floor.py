@@ -7,6 +7,7 @@ and those with their headless services.
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Final
 from bench.arena import Arena, arena, within
 from bench.cases import FLOOR_LABEL, GATE, NAMESPACE, Case, floor_pod
 from bench.gangs import Gangs
+from bench.load import Others, others_between
 from bench.observer import Observer
 from bench.planes import Plane
 from bench.results import Cost, Floor
@@ -56,7 +58,7 @@ async def measure_floor(wanted: Wanted, *, plane: Plane, limit: float) -> Floor:
         def hope() -> str:
             return f"{wanted}: {seen}"
 
-        costs = await within(limit, _run(place, observer, wanted), unless=place.children, hope=hope)
+        costs, others = await within(limit, _run(place, observer, wanted), unless=place.children, hope=hope)
         start = seen.reached
         return Floor(
             pods=pods,
@@ -67,10 +69,11 @@ async def measure_floor(wanted: Wanted, *, plane: Plane, limit: float) -> Floor:
             components=costs,
             gang_size=wanted.case.size if wanted.case is not None else 0,
             services=wanted.services,
+            others=others,
         )
 
 
-async def _run(place: Arena, observer: Observer, wanted: Wanted) -> dict[str, Cost]:
+async def _run(place: Arena, observer: Observer, wanted: Wanted) -> tuple[dict[str, Cost], Others | None]:
     client = place.client
     objects, manifests = _made(place.plane.minor, wanted)
 
@@ -84,17 +87,18 @@ async def _run(place: Arena, observer: Observer, wanted: Wanted) -> dict[str, Co
     def open_gate(index: int) -> Awaitable[Written]:
         return client.json_patch(kinds.PODS, manifest_key(manifests[index]), OPEN)
 
-    before = place.usages()
+    before, spent_before = place.usages(), place.spent()
     observer.began = time.monotonic()
     await each(range(len(objects)), create_group)
     await each(range(wanted.pods), create)
     await each(range(wanted.pods), open_gate)
     await observer.milestone(Milestone.RUNNING)
     costs = place.costs_since(before)
+    others = others_between(spent_before, place.spent(), cores=os.cpu_count() or 1)
     observer.deletion = time.monotonic()
     await client.delete_collection(kinds.PODS, namespace=NAMESPACE, labels=FLOOR_LABEL)
     await observer.milestone(Milestone.GONE)
-    return costs
+    return costs, others
 
 
 def _made(minor: str, wanted: Wanted) -> tuple[list[list[tuple[Resource, Manifest]]], list[Manifest]]:

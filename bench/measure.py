@@ -1,6 +1,7 @@
 """One case, measured: apply a set, watch it run, restart the operator, delete the set."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Final
 
 from bench.arena import Arena, arena, within
 from bench.cases import NAMESPACE, RESTARTED, SET, Case, cliqueset
+from bench.load import others_between
 from bench.observer import Observer
 from bench.planes import Plane
 from bench.processes import ChildProcess
@@ -57,7 +59,7 @@ async def measure(case: Case, *, plane: Plane, say: Say, profile: Path | None = 
 
 async def _apply(case: Case, place: Arena, operator: ChildProcess, observer: Observer) -> Run:
     await place.cluster.ask("forget")
-    before, others_before = operator.usage(), place.usages()
+    before, others_before, spent_before = operator.usage(), place.usages(), place.spent(operator)
 
     async def steps() -> None:
         observer.began = time.monotonic()
@@ -71,6 +73,7 @@ async def _apply(case: Case, place: Arena, operator: ChildProcess, observer: Obs
 
     await within(limit_for(case.pods), steps(), unless=(operator, *place.children), hope=hope)
     usage, costs = operator.usage(), place.costs_since(others_before)
+    others = others_between(spent_before, place.spent(operator), cores=os.cpu_count() or 1)
     counts = await place.quiet_writes(operator)
     settled = operator.usage()
     reached, began = observer.tally.reached, observer.began
@@ -89,6 +92,7 @@ async def _apply(case: Case, place: Arena, operator: ChildProcess, observer: Obs
         rss_idle=before.rss,
         rss=settled.rss,
         rss_peak=settled.peak,
+        others=others,
     )
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from bench.load import Others, most
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -42,6 +44,8 @@ class Run:
     deleted: float = 0.0
     #: What a new operator process wrote; None where it was not tried.
     restart_writes: float | None = None
+    #: What others used of the machine meanwhile; None where it is not known.
+    others: Others | None = None
 
     @property
     def writes_per_pod(self) -> float:
@@ -76,6 +80,7 @@ class Floor:
     gang_size: int = 0
     #: Whether the headless services of the case exist too.
     services: bool = False
+    others: Others | None = None
 
     @property
     def title(self) -> str:
@@ -108,6 +113,11 @@ class Report:
     floors: tuple[Floor, ...] = ()
     #: `embedded` or `real`.
     control_plane: str = "embedded"
+
+    @property
+    def others(self) -> Others | None:
+        """What others used of the machine in the busiest of all measurements; None where it is not known."""
+        return most([*(run.others for run in self.runs), *(floor.others for floor in self.floors)])
 
     def run(self, case: str) -> Run | None:
         return next((run for run in self.runs if run.case == case), None)
@@ -148,6 +158,7 @@ def median_run(runs: Sequence[Run]) -> Run:
             "components": _median_costs([run.components for run in runs]),
             "rss_peak": max(run.rss_peak for run in runs),
             "restart_writes": max(restarts) if restarts else None,
+            "others": most(run.others for run in runs),
         },
     )
 
@@ -156,7 +167,11 @@ def median_floor(floors: Sequence[Floor]) -> Floor:
     """Of each number the median over the repetitions."""
     names = ("created", "gates_open", "running", "deleted")
     middle = {name: statistics.median(getattr(floor, name) for floor in floors) for name in names}
-    return replace(floors[0], **middle, components=_median_costs([floor.components for floor in floors]))
+    costs, others = (
+        _median_costs([floor.components for floor in floors]),
+        most(each.others for each in floors),
+    )
+    return replace(floors[0], **middle, components=costs, others=others)
 
 
 def _median_costs(each: Sequence[dict[str, Cost]]) -> dict[str, Cost]:

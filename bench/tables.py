@@ -7,6 +7,7 @@ from rich.table import Table
 
 from bench.beside import beside_go, costs
 from bench.checks import Verdict
+from bench.load import Others
 from bench.planes import Kind
 from bench.reference import EXPLAINED
 from bench.results import Floor, Report, Run, times
@@ -112,7 +113,16 @@ def caption(report: Report) -> str:
     return (
         f"{report.date}, commit {report.commit}, Python {report.python}, "
         f"{report.control_plane} Kubernetes {report.kubernetes}, {report.machine}; {times}"
+        f"{_beside(report.others)}"
     )
+
+
+def _beside(others: Others | None) -> str:
+    """Whether the machine was quiet; nothing in reports of which that is not known."""
+    if others is None:
+        return ""
+    used = f"others used up to {others.share:.0%} of it ({others.seconds:.1f} CPU seconds in one measurement)"
+    return f"; the machine was {'quiet' if others.quiet else 'not quiet'}: {used}"
 
 
 def markdown(report: Report, verdicts: Sequence[Verdict]) -> str:
