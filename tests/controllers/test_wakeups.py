@@ -14,7 +14,9 @@ from grove.controllers.differences import (
     pod_progressed,
     scheduler_choice_changed,
 )
-from grove.controllers.wakeups import as_soon_as_all_exist
+from grove.controllers.wakeups import CLIQUE, TABLE, as_soon_as_all_exist, listener
+from grove.meta import Key
+from grove.runtime.cache import Cache
 from grove.testing import make
 
 GATED = make.pod(gates=["grove.io/gate"])
@@ -125,3 +127,44 @@ def test_the_list_of_pods_is_no_change_of_a_gang_that_somebody_waits_for() -> No
 def test_a_gang_that_changed_otherwise_is_looked_at_at_once_whatever_it_lists(after: PodGang) -> None:
     assert gang_changed(GANG, after)
     assert not gang_listed(GANG, after)
+
+
+class Queue:
+    """A controller that remembers whom it was asked to look at, and how soon."""
+
+    def __init__(self) -> None:
+        self.asked: dict[Key, float] = {}
+
+    def enqueue(self, key: Key) -> None:
+        self.asked[key] = 0.0
+
+    def enqueue_after(self, key: Key, seconds: float) -> None:
+        self.asked[key] = min(seconds, self.asked.get(key, seconds))
+
+
+def cliques_woken(known: Cache, old: Pod | None, new: Pod | None) -> dict[Key, float]:
+    """Which cliques look when a pod changes so, and after how many seconds."""
+    queue = Queue()
+    for row in TABLE:
+        if row.type is Pod and row.controller == CLIQUE:
+            listener(row, known, queue)(old, new)
+    return queue.asked
+
+
+OWNED = make.pod(labels={labels.POD_GANG: "train-0", labels.POD_CLIQUE: "train-0-worker"})
+GOING = make.pod(labels=dict(OWNED.labels), deleted=True)
+WORKERS = make.clique("train-0-worker", 2)
+
+
+def test_a_pod_that_outlives_its_clique_wakes_it_all_the_same_and_one_that_goes_too_does_not() -> None:
+    assert cliques_woken(cache(GANG), None, OWNED)
+    assert not cliques_woken(cache(GANG), OWNED, GOING)
+    assert not cliques_woken(cache(GANG), GOING, None)
+
+
+def test_a_clique_looks_soon_for_a_pod_that_it_lost_and_late_for_one_that_came_or_opened() -> None:
+    known, gated = cache(GANG, WORKERS), make.pod(labels=dict(OWNED.labels), gates=["grove.io/gate"])
+    late = [cliques_woken(known, None, OWNED), cliques_woken(known, gated, OWNED)]
+    soon = [cliques_woken(known, OWNED, GOING), cliques_woken(known, OWNED, None)]
+    assert [set(each) for each in (*late, *soon)] == [{WORKERS.key}] * 4
+    assert max(max(each.values()) for each in soon) < min(min(each.values()) for each in late)

@@ -154,13 +154,22 @@ def pod_needs_action(old: Pod, new: Pod) -> bool:
 
     Being bound is not: it raises the generation and gives the pod the labels of its node's place.
     """
+    return old.spec.scheduling_gates != new.spec.scheduling_gates or pod_lost(old, new)
+
+
+def pod_lost(old: Pod, new: Pod) -> bool:
+    """A pod for which its clique may have to make another: it ended, or is somebody else's now."""
     return (
-        old.spec.scheduling_gates != new.spec.scheduling_gates
-        or old.finished != new.finished
+        old.finished != new.finished
         or old.annotations != new.annotations
         or (old.labels != new.labels and _marks(old) != _marks(new))
         or _ownership_changed(old, new)
     )
+
+
+def pod_kept(old: Pod, new: Pod) -> bool:
+    """A pod that is its clique's as before: gates and places only go into the clique's status."""
+    return not pod_lost(old, new)
 
 
 def pod_placed(old: Pod, new: Pod) -> bool:

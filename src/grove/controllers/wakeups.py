@@ -36,6 +36,8 @@ from grove.controllers.differences import (
     is_true,
     only_comes_or_goes,
     owner_changed,
+    pod_kept,
+    pod_lost,
     pod_needs_action,
     pod_placed,
     pod_progressed,
@@ -253,6 +255,8 @@ class Wakeup:
     controller: str
     keys: Keys
     debounce: Debounce = immediately
+    #: Whether also when one comes; another row may say so with more patience.
+    comes: bool = True
 
 
 TABLE: tuple[Wakeup, ...] = (
@@ -264,8 +268,8 @@ TABLE: tuple[Wakeup, ...] = (
     Wakeup(kinds.GANGS, PodGang, gang_revision_changed, CLIQUE, its_cliques),
     Wakeup(kinds.CLIQUESETS, PodCliqueSet, scheduler_choice_changed, GANG, its_gangs),
     Wakeup(kinds.CLIQUESETS, PodCliqueSet, scheduler_choice_changed, CLIQUE, cliques_of),
-    Wakeup(kinds.PODS, Pod, pod_needs_action, CLIQUE, its_clique, debounced_by_pods),
-    Wakeup(kinds.PODS, Pod, pod_progressed, CLIQUE, its_clique, debounced_for_status),
+    Wakeup(kinds.PODS, Pod, pod_lost, CLIQUE, its_clique, debounced_by_pods, comes=False),
+    Wakeup(kinds.PODS, Pod, pod_kept, CLIQUE, its_clique, debounced_for_status),
     Wakeup(kinds.GANGS, PodGang, gang_changed, GANG, itself),
     Wakeup(kinds.GANGS, PodGang, gang_listed, GANG, itself, debounced_by_pods),
     Wakeup(kinds.GANGS, PodGang, initialized_by_backend_process, GANG, itself),
@@ -331,7 +335,7 @@ def connect(
             continue
         if cache.informer(wakeup.resource) is None and wakeup.resource not in registry.OPTIONAL:
             raise LookupError(f"{wakeup.resource} has a wake-up but no informer")
-        listen = _listener(wakeup, cache, controllers[wakeup.controller])
+        listen = listener(wakeup, cache, controllers[wakeup.controller])
         cache.listen(
             wakeup.resource,
             _unless_own_write(wakeup.resource, own_writes, listen) if wakeup in STATUSES else listen,
@@ -419,9 +423,9 @@ class _Signals:
 
 Listen = Callable[[Object | None, Object | None], None]
 
-#: What these controllers look at. Of one that is gone or yet to come there is nothing to see, whatever
-#: changes around it; when it comes, that wakes its controller.
-_LOOKED_AT_WHILE_THERE: dict[str, type[Object]] = {GANG: PodGang, CLIQUE: PodClique}
+#: What these controllers look at. When one is gone, nobody need look for what goes with it. A pod that stays
+#: behind is another matter: it is deleted with its clique.
+_SUBJECTS: dict[str, type[Object]] = {GANG: PodGang, CLIQUE: PodClique}
 
 
 def _unless_own_write(resource: Resource, own_writes: OwnWrites, listen: Listen) -> Listen:
@@ -436,8 +440,9 @@ def _unless_own_write(resource: Resource, own_writes: OwnWrites, listen: Listen)
     return hear
 
 
-def _listener(wakeup: Wakeup, cache: Cache, controller: Enqueues) -> Listen:
-    subject = _LOOKED_AT_WHILE_THERE.get(wakeup.controller)
+def listener(wakeup: Wakeup, cache: Cache, controller: Enqueues) -> Listen:
+    """What the informer of a row of the tables calls."""
+    subject = _SUBJECTS.get(wakeup.controller)
     if subject is wakeup.type:
         # That it is gone is for itself to see, once.
         subject = None
@@ -445,12 +450,15 @@ def _listener(wakeup: Wakeup, cache: Cache, controller: Enqueues) -> Listen:
     def listen(old: Object | None, new: Object | None) -> None:
         if old is not None and new is not None and not wakeup.changed(old, new):
             return
+        if old is None and not wakeup.comes:
+            return
         # A label that moved concerns both whom it pointed to and whom it points to now.
         concerned = dict.fromkeys(wakeup.keys(new, cache) if new is not None else ())
         if old is not None and (new is None or old.labels != new.labels):
             concerned.update(dict.fromkeys(wakeup.keys(old, cache)))
+        goes = new is None or new.terminating
         for key in concerned:
-            if subject is not None and key not in cache.store(subject):
+            if goes and subject is not None and key not in cache.store(subject):
                 continue
             delay = wakeup.debounce(key, cache)
             if delay > 0:
