@@ -3,9 +3,8 @@
 A copy comes first (`copy_of`, `made_for`); the edits work on it.
 """
 
-import copy
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from grove.api.gang import PodGang
 from grove.backends.base import Backend
@@ -19,10 +18,17 @@ WEIGHT: Final = 100
 
 def copy_of(pod: Manifest) -> Manifest:
     """A pod that may be edited, with the maps in place that edits go into."""
-    edited = copy.deepcopy(pod)
+    edited: Manifest = _copy(pod)
     edited["metadata"] = edited.get("metadata") or {}
     edited["spec"] = edited.get("spec") or {}
     return edited
+
+
+def _copy(value: Any) -> Any:
+    """A copy of JSON, several times as fast as one of anything."""
+    if isinstance(value, dict):
+        return {name: _copy(item) for name, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
 def made_for(backend: Backend, pod: Manifest, gang: PodGang) -> Manifest:

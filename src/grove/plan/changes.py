@@ -91,7 +91,7 @@ def difference(desired: Manifest, observed: Mapping[str, Any]) -> Manifest:
             if nested:
                 patch[name] = nested
         elif isinstance(want, (list, tuple)):
-            if not agrees(want, have):
+            if want != have and not agrees(want, have):
                 patch[name] = present(want)
         elif want is None:
             if have not in (None, {}, [], (), ""):
@@ -136,6 +136,9 @@ def replacing(desired: Any, observed: Any) -> Any:
 
 def present(value: Any) -> Any:
     """A value without the fields that are null. What is empty stays: it may be required, or mean "all"."""
+    # First what most values are: to ask whether a string is a Mapping takes longest.
+    if isinstance(value, (str, int)):
+        return value
     if isinstance(value, Mapping):
         return {key: present(item) for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):

@@ -113,7 +113,8 @@ class Cache:
                     " ask for the informer of a resource instead"
                 )
             store = self._stores[type] = found[0]
-        return cast(Store[T], store)
+        # In quotes: to make this type takes longer than everything else here.
+        return cast("Store[T]", store)
 
     def missing(self) -> list[str]:
         """One sentence for each resource that is not synced yet, with the reason if it is known."""
