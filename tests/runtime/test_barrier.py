@@ -228,6 +228,15 @@ def test_waits_of_a_key_that_is_never_reconciled_again_are_forgotten_when_they_a
     run_virtual(main)
 
 
+def test_nothing_is_remembered_of_a_deletion_that_the_cache_showed_before_its_answer_came() -> None:
+    async def main() -> None:
+        scene = await Scene().synced()
+        scene.barrier.deleted(ME, THINGS, A, "uid-a")
+        assert (len(scene.barrier._waits), len(scene.barrier._by_object)) == (0, 0)
+
+    run_virtual(main)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_no_reconcile_sees_a_store_older_than_its_own_writes(seed: int) -> None:
     """Events arrive late, in bursts, or only with a relist; still no twin is ever created."""

@@ -82,7 +82,7 @@ class Barrier:
 
     def deleted(self, key: Key, resource: Resource, object_key: Key, uid: str) -> None:
         """The reconcile of `key` deleted this object."""
-        if self._attach(resource) is None:
+        if self._attach(resource) is None or self._gone(resource, object_key, uid):
             return
         self._waits.setdefault(key, _Waits()).deletions[resource, object_key] = uid
         self._link((resource, object_key), key)
