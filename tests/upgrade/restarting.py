@@ -42,7 +42,7 @@ async def restart(world: World, file: Path) -> Restarted:
     await pass_time(_LONG)
     new = list(world.cluster.requests)[before:]
     writes = [
-        f"{entry.verb} {entry.resource} {entry.path.rpartition('/')[2]}"
+        f"{entry.verb} {entry.resource} {entry.path.split('/')[-2 if '/' in entry.resource else -1]}"
         for entry in new
         if entry.is_write
         and entry.user == world.options.operator_user.name
