@@ -86,15 +86,18 @@ def test_nothing_is_said_of_an_annotation_that_does_what_it_says(marks: dict[str
     assert notices(make.view(PodCliqueSet, annotated("set", **marks))) == []
 
 
-@pytest.mark.parametrize("key", ["grove__auto_mnnvl", "grove__typo"])
+@pytest.mark.parametrize("key", ["grove__auto_mnnvl", "grove__topology_name", "grove__typo"])
 def test_an_annotation_of_ours_without_effect_is_told(key: str) -> None:
     (notice,) = notices(make.view(PodCliqueSet, annotated("set", **{key: "true"})))
     assert "has no effect in this release" in notice.message
 
 
 @pytest.mark.parametrize("on", WHERE)
-@pytest.mark.parametrize(("key", "place"), [("grove__update_paused", "set"), ("grove__restarted_at", "role")])
-def test_an_annotation_for_updates_has_an_effect_in_its_place_only(key: str, place: str, on: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "place"),
+    [("grove__scheduler_backend", "set"), ("grove__update_paused", "set"), ("grove__restarted_at", "role")],
+)
+def test_an_annotation_of_one_place_has_an_effect_there_only(key: str, place: str, on: str) -> None:
     found = notices(make.view(PodCliqueSet, annotated(on, **{key: "true"})))
     assert bool(found) is (on != place)
 

@@ -12,9 +12,6 @@ from grove.testing import make
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = (ROOT / "docs" / "guides" / "labels.md").read_text()
 
-#: Keys of the table that nothing reads or writes yet: protection against edits.
-NOT_USED_YET: Final = {labels.DISABLE_PROTECTION}
-
 
 def test_every_key_that_grove_reads_or_writes_is_on_the_page() -> None:
     keys = {
@@ -24,7 +21,7 @@ def test_every_key_that_grove_reads_or_writes_is_on_the_page() -> None:
         if "/" in value
     }
     told = set(re.findall(r"`([a-z.]+/[a-z.-]+)`", PAGE))
-    assert keys - told - {labels.GROVE_PREFIX, labels.OURS} == NOT_USED_YET
+    assert keys - told - {labels.GROVE_PREFIX, labels.OURS} == set()
 
 
 def test_every_key_of_ours_on_the_page_exists() -> None:

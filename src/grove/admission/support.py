@@ -15,11 +15,10 @@ from grove.errors import FieldError
 from grove.plan.domains import NO_GROUP, asks_for_gpus
 
 #: Annotations of ours that a set or a role may have and that do something.
-_EFFECTIVE: Final = frozenset(
-    {labels.SCHEDULER_BACKEND, labels.TOPOLOGY_NAME, labels.RECONCILE_TRIGGER, labels.MNNVL_GROUP}
-)
-#: Those that do something in one place only: budgets, pauses and protection are for whole sets.
+_EFFECTIVE: Final = frozenset({labels.RECONCILE_TRIGGER, labels.MNNVL_GROUP})
+#: Those that do something in one place only: scheduler, budgets, pauses and protection are for whole sets.
 _PLACES: Final = {
+    labels.SCHEDULER_BACKEND: "metadata",
     labels.DISRUPTION_BUDGET: "metadata",
     labels.UPDATE_PAUSED: "metadata",
     labels.DISABLE_PROTECTION: "metadata",

@@ -23,7 +23,7 @@ class TopologyConstraint(View):
 
     topology_name: Annotated[
         str,
-        says("The ClusterTopologyBinding; inherited from the level above when omitted. Cannot be changed."),
+        says("The ClusterTopologyBinding; inherited from the level above when omitted."),
     ] = ""
     pack: Annotated[PackConstraint | None, says("What to pack by.")] = None
     #: Deprecated alias of `pack.required`.
