@@ -25,7 +25,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready ## Create .venv with what Grove needs to run
-setup-dev: $(VENV)/.ready-dev
+setup-dev: $(VENV)/.ready-dev ## The same, with what tests and checks need, and kubectl
 
 $(VENV)/.ready: requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Grove needs Python 3.11 or newer; none was found on PATH." >&2; exit 1; }
@@ -43,7 +43,7 @@ $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock
 demo: setup ## Show gangs being scheduled on the embedded cluster, then exit
 	@$(BIN)/grove demo
 
-test: setup-dev ## Run all tests
+test: setup-dev ## Run all tests but those that need recorded data or real control planes
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not compat and not real" tests
 
 chaos: setup-dev ## A thousand runs with random faults (make test has 400); SEEDS=5000 for more
