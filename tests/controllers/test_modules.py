@@ -16,9 +16,6 @@ UNDER_ANOTHER_NAME = {"schedulers/scheduling.py": "schedulers/test_traits.py"}
 BY_THEIR_CALLERS = {
     "gang_observe.py",
     "gang_report.py",
-    "schedulers/definitions.py",
-    "schedulers/observation.py",
-    "schedulers/watches.py",
 }
 
 

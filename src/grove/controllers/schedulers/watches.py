@@ -48,7 +48,7 @@ class Watches(Generic[K, T]):
             self._tasks.clear()
 
     def _start(self, key: K) -> None:
-        if self._group is not None and key not in self._tasks:
+        if self._group is not None:
             informer = self._informers[key]
             name = f"{self._name} {informer.resource}"
             self._tasks[key] = self._group.create_task(informer.run(), name=name)
