@@ -299,6 +299,7 @@ def test_a_child_of_somebody_else_under_our_name_stays_as_it_is_and_the_set_wait
         assert there == theirs
         (error,) = (await steps.get(kinds.CLIQUESETS, SET))["status"]["lastErrors"]
         assert error["code"] == "ERR_NAME_TAKEN"
+        assert await told(steps, conditions.DEGRADED) == ("True", conditions.NAME_TAKEN)
         assert (await told(steps, conditions.STALLED))[0] == "True"
 
     run_steps(story)

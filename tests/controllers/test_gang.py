@@ -283,6 +283,19 @@ def test_no_gate_opens_for_a_gang_that_only_the_cache_still_shows() -> None:
     run_steps(story)
 
 
+def test_an_object_is_not_made_again_for_a_gang_that_only_the_cache_still_shows() -> None:
+    async def story(steps: Steps) -> None:
+        await steps.gang_with_pods(SET)
+        (name,) = await steps.names(PODGROUPS)
+        await steps.delete(PODGROUPS, name)
+        await steps.stop_watching()
+        await steps.delete(kinds.GANGS, GANG)
+        assert await look(steps) == DONE
+        assert await steps.names(PODGROUPS) == []
+
+    run_steps(story)
+
+
 def test_one_that_somebody_keeps_from_going_says_so_and_nothing_else_is_done_for_it() -> None:
     async def story(steps: Steps) -> None:
         await steps.gang_with_pods(SET)

@@ -12,11 +12,6 @@ CODE = Path(grove.controllers.__file__).parent
 NOTHING_TO_DECIDE = {"dependencies.py", "events.py"}
 #: Under another name, because one question goes through all of the module.
 UNDER_ANOTHER_NAME = {"schedulers/scheduling.py": "schedulers/test_traits.py"}
-#: Only scenarios and the tests of their callers show what these do. The list may only become shorter.
-BY_THEIR_CALLERS = {
-    "gang_observe.py",
-    "gang_report.py",
-}
 
 
 def modules() -> set[str]:
@@ -30,10 +25,8 @@ def has_tests(module: str) -> bool:
 
 
 def test_every_module_of_controllers_has_tests_of_its_own() -> None:
-    exempt = NOTHING_TO_DECIDE | BY_THEIR_CALLERS
-    assert sorted(each for each in modules() - exempt if not has_tests(each)) == []
+    assert sorted(each for each in modules() - NOTHING_TO_DECIDE if not has_tests(each)) == []
 
 
 def test_what_has_tests_or_is_gone_is_no_exception_any_more() -> None:
-    exempt = NOTHING_TO_DECIDE | BY_THEIR_CALLERS
-    assert sorted(each for each in exempt if each not in modules() or has_tests(each)) == []
+    assert sorted(each for each in NOTHING_TO_DECIDE if each not in modules() or has_tests(each)) == []

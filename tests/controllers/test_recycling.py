@@ -7,6 +7,7 @@ import pytest
 from tests.controllers.steps import Steps, condition, run_steps
 
 from grove.api import conditions, kinds, labels
+from grove.api.pod import Pod
 from grove.controllers.apply import NO_BARRIER
 from grove.controllers.clique import CliqueReconciler
 from grove.controllers.cliqueset import CliqueSetReconciler
@@ -286,6 +287,52 @@ def test_one_that_was_recycled_alone_is_left_alone_until_it_was_whole_again() ->
         await another_pod(steps, clique, "False")
         await break_later(steps, clique)
         assert [each.group_replica for each in await pending(steps)] == ["train-0-decode-1"]
+
+    run_steps(story)
+
+
+def test_a_pod_that_was_recycled_and_is_still_shown_as_ready_makes_nothing_whole_again() -> None:
+    async def story(steps: Steps) -> None:
+        await running(steps, GROUPED)
+        clique = "train-0-decode-1-worker"
+        await break_(steps, clique)
+        await asyncio.sleep(DELAY + 2)
+        (name,) = await pods_of(steps, clique)
+
+        async def recovers() -> None:
+            await ready(steps, name, "True")
+            await steps.watched()
+
+        steps.meanwhile("DELETE", f"/pods/{name}", recovers)
+        store, key = steps.deps.cache.store(Pod), Key("default", name)
+        state = await seen(steps)
+        waiting = recycling(steps).pending(state)
+        await recycling(steps).recycle(state, waiting, NO_BARRIER)
+        shown = store.get(key)
+        assert shown is not None
+        assert shown.ready
+        assert not shown.terminating, "the deletion is not watched yet"
+        lagging = steps.reconciler(CliqueSetReconciler).observe(SET)
+        assert lagging is not None
+        assert recycling(steps).pending(lagging) == []
+        await another_pod(steps, clique, "False")
+        await break_later(steps, clique)
+        assert await pending(steps) == [], "it was never whole since"
+
+    run_steps(story)
+
+
+def test_of_a_breach_that_is_over_it_is_not_remembered_that_its_pods_were_deleted() -> None:
+    async def story(steps: Steps) -> None:
+        await running(steps, WORKERS)
+        await break_(steps, "train-0-worker")
+        await asyncio.sleep(DELAY + 2)
+        await recycle(steps)
+        await pending(steps)
+        assert len(recycling(steps)._done[SET]) == 1
+        await steps.status(kinds.CLIQUES, "train-0-worker", {"conditions": []})
+        await pending(steps)
+        assert recycling(steps)._done[SET] == set()
 
     run_steps(story)
 

@@ -101,9 +101,9 @@ def test_one_that_may_not_be_read_stays_unknown_beside_the_others() -> None:
     async def story(observed: Observed) -> None:
         observed.steps.forbid("GET", "/nodes")
         await observed.add("x")
-        observed.observation.want({"a": [ObservedResource(NODES), ALL]})
-        await observed.told()
-        assert observed.names("a") == {CONFIGMAPS: ["x"]}
+        observed.observation.want({"a": [ObservedResource(NODES), ALL], "b": [ObservedResource(NODES)]})
+        assert await observed.told() == ["a"], "to the other nothing became known"
+        assert (observed.names("a"), observed.names("b")) == ({CONFIGMAPS: ["x"]}, {})
 
     play(story)
 
@@ -288,7 +288,9 @@ def test_nobody_is_told_once_it_stopped() -> None:
         async with observed.running():
             observed.observation.want({"a": [ALL]})
             await asyncio.sleep(SEEN)
-            assert observed.names("a") == {CONFIGMAPS: []}
+            await observed.add("x")
+            await asyncio.sleep(SEEN)
+            assert observed.names("a") == {CONFIGMAPS: ["x"]}
         assert await observed.told() == []
 
     run_steps(main)
