@@ -288,6 +288,7 @@ def test_an_object_is_not_made_again_for_a_gang_that_only_the_cache_still_shows(
         await steps.gang_with_pods(SET)
         (name,) = await steps.names(PODGROUPS)
         await steps.delete(PODGROUPS, name)
+        await steps.patch(PODGROUPS, name, {"metadata": {"finalizers": None}})
         await steps.stop_watching()
         await steps.delete(kinds.GANGS, GANG)
         assert await look(steps) == DONE

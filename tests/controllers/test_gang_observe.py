@@ -8,6 +8,7 @@ from tests.controllers.steps import Steps, run_steps
 from tests.plan.gang.states import PlainBackend
 
 from grove.api import conditions, kinds, labels
+from grove.api.clique import PodClique
 from grove.api.config import load
 from grove.api.gang import PodGang
 from grove.backends.base import Context, GangSnapshot, Lifecycle, Precondition
@@ -418,6 +419,11 @@ def test_a_gang_of_another_set_under_the_name_of_the_base_is_not_placed_for_it()
         assert state is not None
         assert state.base == placed, "it is given its owner back in a moment"
         store.put(replace(base, metadata=replace(base.metadata, owner_references=earlier)))
+        for group in base.spec.podgroups:
+            clique = steps.deps.cache.store(PodClique).get(Key("default", group.name))
+            assert clique is not None
+            theirs = replace(clique, metadata=replace(clique.metadata, owner_references=earlier))
+            steps.deps.cache.store(PodClique).put(theirs)
         state = await observer(steps).observe(scaled)
         assert state is not None
         assert state.base == BaseGang(GANG, placed=False)

@@ -12,8 +12,7 @@ from tests.plan.gang.states import PLAIN, ROLE, PlainBackend, state
 from grove.api import conditions, kinds, labels
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Capability, Context, Reading, Translation, Verdict
-from grove.backends.treatments import Fidelity, Treatment
+from grove.backends.base import Capability, Context, Fidelity, Reading, Translation, Treatment, Verdict
 from grove.controllers.apply import NO_BARRIER
 from grove.controllers.gang_report import GangReporter, GangReportResult
 from grove.errors import Waiting
@@ -202,6 +201,8 @@ def test_a_gang_that_lost_its_pods_says_so_once_and_is_placed_again_once() -> No
         await written(steps, await seen(steps, backend=Saying(waiting)))
         assert await messages(steps, "Unhealthy") == [f"{ROLE}: 0 of 2 pods are placed"]
         assert len(await messages(steps, "Scheduled")) == 1, "that it is not placed any more is no placement"
+        queued = Reading(Verdict.WAITING, "Queued", "it is third in its queue.")
+        await written(steps, await seen(steps, backend=Saying(queued)))
         await written(steps, await seen(steps, backend=Saying(PLACED), ready=True))
         assert len(await messages(steps, "Unhealthy")) == 1
         assert len(await messages(steps, "Scheduled")) == 2
@@ -240,7 +241,8 @@ def test_that_there_is_no_guarantee_is_told_once() -> None:
         waiting = Saying(Reading(Verdict.WAITING, "Queued", "-"))
         about = replace(await seen(steps, backend=waiting), translated=translated)
         await written(steps, about)
-        await report(steps, replace(await seen(steps, backend=waiting), translated=translated))
+        other = Saying(Reading(Verdict.WAITING, "Admitted", "it is first in its queue."))
+        await written(steps, replace(await seen(steps, backend=other), translated=translated))
         assert await messages(steps, "NoGangGuarantee") == [why]
 
     play(story)
