@@ -107,7 +107,7 @@ def test_an_update_is_watched_to_its_end_and_undone(cluster: Users) -> None:
     idle = user.rollout("status")
     assert (idle.code, idle.err) == (0, "")
     assert idle.out.startswith(
-        "PodCliqueSet default/watched  up to date  2 of 2 replicas updated  2 available"
+        "PodCliqueSet default/watched  up to date  2 of 2 replicas updated and available  2 available in all"
     )
     workers = user.pods("worker")
     user.set_image("registry.example/serve:2")
@@ -115,7 +115,9 @@ def test_an_update_is_watched_to_its_end_and_undone(cluster: Users) -> None:
     assert (ran.code, ran.err) == (0, "")
     first, last = ran.out.splitlines()[0], ran.out.splitlines()[-1]
     assert "up to date" not in first
-    assert last.startswith("PodCliqueSet default/watched  up to date  2 of 2 replicas updated  ")
+    assert last.startswith(
+        "PodCliqueSet default/watched  up to date  2 of 2 replicas updated and available  2 available in all  "
+    )
     assert last.endswith("  cliques 4 of 4  strategy RollingRecreate")
     assert "   turn: replica 0" in ran.out
     assert set(user.pods("leader").values()) == {"registry.example/serve:2"}
@@ -180,7 +182,7 @@ def test_a_paused_update_takes_nothing_down_until_it_is_resumed(cluster: Users) 
     assert "paused by the annotation grove.io/update-paused" in told
     assert user.pods("leader") == before
     assert (
-        "note: update in progress: 0 of 2 replicas updated; paused"
+        "note: update in progress: 0 of 2 replicas updated, 0 of them available; paused"
         in user._grove("tree", user.name, "--kubeconfig", str(user._kubeconfig)).out
     )
     assert user.rollout("resume").out == "podcliqueset.grove.io/paused resumed\n"

@@ -375,6 +375,23 @@ def test_a_set_counts_the_replicas_whose_every_clique_is_ready() -> None:
     assert (status["replicas"], status["availableReplicas"], status["updatedReplicas"]) == (2, 1, 1)
 
 
+def test_the_sentence_about_an_update_names_the_number_of_its_field() -> None:
+    """A replica that is updated and not available counts in the sentence, and its field leaves it out."""
+    cliqueset = make.cliqueset("t", {"a": 1}, replicas=3)
+    cliques = {
+        f"t-{number}-a": clique_ready(f"t-{number}-a", ready) for number, ready in enumerate((1, 0, 1))
+    }
+    going = Condition(
+        type=conditions.UPDATE_IN_PROGRESS, status="True", reason="RollingRecreate", message="it goes on"
+    )
+    facts = SetFacts(cliques, {}, update=going, behind={2})
+    status = at_once(cliqueset_status(cliqueset, facts, now=NOW))
+    assert status["updatedReplicas"] == 1
+    assert message_of(status, conditions.UPDATE_IN_PROGRESS) == (
+        "2 of 3 replicas updated, 1 of them available; it goes on"
+    )
+
+
 def test_a_set_says_why_its_first_pending_replica_is_pending() -> None:
     cliqueset = make.cliqueset("t", {"a": 1}, replicas=2)
     gang = make.view(

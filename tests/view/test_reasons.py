@@ -187,9 +187,13 @@ SETS = {
     "a set that is updated": SetCase(
         [
             said("Accepted", "True"),
-            said("UpdateInProgress", "True", "1 of 2 replicas updated; replica 0 is being updated"),
+            said(
+                "UpdateInProgress",
+                "True",
+                "1 of 2 replicas updated, 1 of them available; replica 0 is being updated",
+            ),
         ],
-        want=["update in progress: 1 of 2 replicas updated; replica 0 is being updated"],
+        want=["update in progress: 1 of 2 replicas updated, 1 of them available; replica 0 is being updated"],
     ),
     "a set without an operator": SetCase([], None, ["no operator has reconciled it yet"]),
 }

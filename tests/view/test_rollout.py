@@ -1,11 +1,13 @@
 """How far an update is, by what the set's status says."""
 
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import pytest
 
 from grove.api import labels
 from grove.api.cliqueset import PodCliqueSet
+from grove.cli.rollout_text import status_lines
 from grove.meta import Manifest
 from grove.testing import make
 from grove.view.rollout import Stage, rollout
@@ -42,11 +44,15 @@ CASES = {
     "finished": Case(Stage.UP_TO_DATE, progress=counts(2, 4, **ENDED)),
     "under way": Case(
         Stage.UPDATING,
-        "1 of 2 replicas updated; replica 0 is being updated",
+        "1 of 2 replicas updated, 1 of them available; replica 0 is being updated",
         counts(1, 4),
         (
             said("Accepted", "True"),
-            said("UpdateInProgress", "True", "1 of 2 replicas updated; replica 0 is being updated"),
+            said(
+                "UpdateInProgress",
+                "True",
+                "1 of 2 replicas updated, 1 of them available; replica 0 is being updated",
+            ),
         ),
     ),
     "paused": Case(Stage.PAUSED, progress=counts(1, 4), paused=True),
@@ -102,3 +108,12 @@ def test_a_turn_is_told_until_the_update_is_over() -> None:
     assert (going.cliques, going.groups) == ((1, 2), (4, 4))
     over = rollout(read(Case(Stage.UPDATING, progress=counts(1, 4, currentlyUpdating=turns, **ENDED))))
     assert over.turns == ()
+
+
+def test_replicas_that_are_up_to_date_and_not_available_are_not_called_available() -> None:
+    """Pods that completed are not ready: the update is over, and nothing serves."""
+    cliqueset = read(Case(Stage.UP_TO_DATE, progress=counts(2, 4, **ENDED)))
+    found = rollout(cliqueset)
+    assert (found.finished, found.updated, found.available) == (True, 0, 0)
+    (line,) = status_lines(found, datetime.now(UTC))
+    assert "  up to date  0 of 1 replicas updated and available  0 available in all  " in line

@@ -20,8 +20,8 @@ def status_lines(view: RolloutView, now: datetime) -> list[str]:
     words = [
         f"PodCliqueSet {view.key}",
         view.stage,
-        f"{view.updated} of {view.replicas} replicas updated",
-        f"{view.available} available",
+        f"{view.updated} of {view.replicas} replicas updated and available",
+        f"{view.available} available in all",
     ]
     for what, counts in (("cliques", view.cliques), ("scaling groups", view.groups)):
         if counts is not None and counts[1]:

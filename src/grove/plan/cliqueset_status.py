@@ -1,9 +1,11 @@
 """The status of a set: whether it is accepted, how many replicas are available, why others are not. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
+
+import msgspec
 
 from grove.api import conditions, labels, names
 from grove.api.clique import PodClique
@@ -55,7 +57,7 @@ class SetFacts:
     topology: Condition | None = None
     #: What was edited and waits until gangs are placed again.
     pending: Condition | None = None
-    #: How far an update is, the hash that it leads to, and the replicas that are not updated yet.
+    #: What an update waits for, how far it is, the hash that it leads to, and the replicas that it is to do.
     update: Condition | None = None
     progress: Manifest | None = None
     generation_hash: str | None = None
@@ -86,6 +88,7 @@ def cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime)
     The work grows with what exists, not with what the set asks for.
     """
     counts = yield from _counted(cliqueset, facts)
+    facts = replace(facts, update=_how_far(cliqueset, counts, facts))
     degraded = _degraded(facts)
     why = _first_reason(counts, facts, degraded) or _nothing_wanted(cliqueset, counts, facts)
     available = _availability(cliqueset, counts, why)
@@ -140,6 +143,19 @@ def _counted(cliqueset: PodCliqueSet, facts: SetFacts) -> Work[_Counts]:
         else:
             unavailable = unavailable or planned[0].name
     return _Counts(available, scheduled, updated, unavailable or unready)
+
+
+def _how_far(cliqueset: PodCliqueSet, counts: _Counts, facts: SetFacts) -> Condition | None:
+    """That an update goes on, with how many replicas it has done and how many of those are available.
+
+    The second number is `updatedReplicas`, so that the sentence and the field never seem to disagree.
+    """
+    if facts.update is None:
+        return None
+    wanted = cliqueset.spec.replicas
+    done = wanted - len(facts.behind)
+    told = f"{done} of {counted(wanted, 'replica')} updated, {counts.updated} of them available"
+    return msgspec.structs.replace(facts.update, message=f"{told}; {facts.update.message}")
 
 
 def _degraded(facts: SetFacts) -> Condition | None:

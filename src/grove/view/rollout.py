@@ -39,7 +39,7 @@ class RolloutView:
     strategy: str
     stage: Stage
     replicas: int
-    #: Replicas that follow the present template; while an update goes on, those of them that are available.
+    #: Replicas that follow the present template and are available, as the status counts them.
     updated: int
     available: int
     #: Standalone cliques and scaling groups that are up to date, and all of them; None before any update.
@@ -77,8 +77,7 @@ def rollout(cliqueset: PodCliqueSet) -> RolloutView:
         ON_DELETE if cliqueset.on_delete else ROLLING_RECREATE,
         stage,
         cliqueset.spec.replicas,
-        # Cliques tell a moment later that their pods are ready: what is finished is not counted again.
-        cliqueset.spec.replicas if stage is Stage.UP_TO_DATE else status.updated_replicas,
+        status.updated_replicas,
         status.available_replicas,
         cliques,
         groups,

@@ -1,11 +1,10 @@
-"""What a set says of its update: how far it is, what it waits for. Pure."""
+"""What a set says of its update: what it waits for. Pure; how far it is, the set's status adds."""
 
 from grove.api import conditions, labels
 from grove.api.cliqueset import PodCliqueSet
 from grove.meta import Condition, Manifest
 from grove.plan.update.replicas import SetUpdate
 from grove.plan.why_not import why_not
-from grove.words import counted
 
 
 def update_condition(update: SetUpdate) -> Condition | None:
@@ -16,22 +15,18 @@ def update_condition(update: SetUpdate) -> Condition | None:
     cliqueset = state.cliqueset
     if cliqueset.on_delete:
         return None
-    done = cliqueset.spec.replicas - len({*update.behind, *update.turns})
-    progress = f"{done} of {counted(cliqueset.spec.replicas, 'replica')} updated"
     if cliqueset.update_paused:
-        return _condition(
-            conditions.UPDATE_PAUSED, f"{progress}; paused by the annotation {labels.UPDATE_PAUSED}"
-        )
+        return _condition(conditions.UPDATE_PAUSED, f"paused by the annotation {labels.UPDATE_PAUSED}")
     if not update.is_recorded:
-        message = f"{progress}; ControllerRevision {update.record} must be made first"
+        message = f"ControllerRevision {update.record} must be made first"
         return _condition(conditions.ROLLING_RECREATE, message)
     at_work = update.turns or update.waits_for
     if not at_work and update.settling:
-        return _condition(conditions.ROLLING_RECREATE, f"{progress}; their cliques are yet to say so")
+        return _condition(conditions.ROLLING_RECREATE, "their cliques are yet to say so")
     if not at_work:
-        return _condition(conditions.ROLLING_RECREATE, f"{progress}; the next follow at once")
+        return _condition(conditions.ROLLING_RECREATE, "the next follow at once")
     replica = at_work[0]
-    message = f"{progress}; {_needed(update, replica)}"
+    message = _needed(update, replica)
     why = _why_not(update, replica)
     return _condition(conditions.ROLLING_RECREATE, f"{message}: {why}" if why else message)
 
