@@ -16,6 +16,7 @@ from grove.cli.connect import connected
 from grove.cli.talk import Failed
 from grove.errors import Conflict, Gone, NotFound, Unreachable
 from grove.kube.client import Client
+from grove.kube.reading import Listing
 from grove.meta import Key, Manifest
 from grove.plan.update.history import HistoryEntry, history
 from grove.view.rollout import RolloutView, Stage, rollout
@@ -27,8 +28,10 @@ Where = tuple[str | None, str | None, str]
 
 #: How often a set is read again because somebody wrote it meanwhile; while it is updated its status changes.
 _ATTEMPTS: Final = 5
-#: Seconds until a server that does not answer any more is asked again.
+#: Seconds until a server that ended a watch, or does not answer any more, is asked again.
 _AGAIN: Final = 1.0
+#: Seconds without any answer after which nobody waits for a server any longer.
+_SILENCE: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,33 +52,43 @@ async def look(where: Where, name: str) -> RolloutView:
 async def follow(where: Where, name: str, show: Callable[[RolloutView], None], timeout: float) -> RolloutView:
     """Show every step of an update until it is finished or refused or the time is up; how it stands then."""
     async with _reached(where, name) as (client, key):
-        last = rollout(await _get(client, key, PodCliqueSet))
-        show(last)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout or None):
-                while not _over(last):
-                    async with aclosing(_changes(client, key)) as changes:
-                        async for view in changes:
-                            if view != last:
-                                show(view)
-                            last = view
-                            if _over(last):
-                                break
-        return last
+        return await followed(client, key, show, timeout)
+
+
+async def followed(
+    client: Client, key: Key, show: Callable[[RolloutView], None], timeout: float
+) -> RolloutView:
+    """As `follow`, with a client. Fails when the set goes, and when the server does not answer any more."""
+    first = await _get(client, key, PodCliqueSet)
+    last = rollout(first)
+    show(last)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout or None):
+            while not _over(last):
+                async with aclosing(_changes(client, key, first.uid)) as changes:
+                    async for view in changes:
+                        if view != last:
+                            show(view)
+                        last = view
+                        if _over(last):
+                            break
+    return last
 
 
 def _over(view: RolloutView) -> bool:
     return view.finished or view.stage is Stage.REFUSED
 
 
-async def _changes(client: Client, key: Key) -> AsyncGenerator[RolloutView, None]:
-    """How a set is, and then every change of it, until the watch ends."""
+async def _changes(client: Client, key: Key, uid: str) -> AsyncGenerator[RolloutView, None]:
+    """How a set is, and then every change of it, until the watch ends.
+
+    Raises Failed for a set that goes: nothing of it is updated any more. Another set of its name, made while
+    nobody watched, has no part in the update that is waited for.
+    """
     fields = f"metadata.name={key.name}"
+    page = await _answered(client, key, fields)
+    yield _living(page.items[0] if page.items else None, key, uid)
     try:
-        page = await client.list(kinds.CLIQUESETS, type=PodCliqueSet, namespace=key.namespace, fields=fields)
-        if not page.items:
-            raise Failed(f"PodCliqueSet {key} was deleted")
-        yield rollout(page.items[0])
         watch = client.watch(
             kinds.CLIQUESETS,
             type=PodCliqueSet,
@@ -85,14 +98,34 @@ async def _changes(client: Client, key: Key) -> AsyncGenerator[RolloutView, None
         )
         async with aclosing(watch) as events:
             async for event in events:
-                if event.type == "DELETED":
-                    raise Failed(f"PodCliqueSet {key} was deleted")
                 if event.type != "BOOKMARK":
-                    yield rollout(event.object)
-    except Gone:
-        return
-    except Unreachable:
+                    yield _living(None if event.type == "DELETED" else event.object, key, uid)
+    except (Gone, Unreachable):
+        pass
+    await asyncio.sleep(_AGAIN)
+
+
+async def _answered(client: Client, key: Key, fields: str) -> Listing[PodCliqueSet]:
+    """The set, from a server that may be away for a moment; one that stays away is an error."""
+    loop = asyncio.get_running_loop()
+    patience = loop.time() + _SILENCE
+    while True:
+        try:
+            return await client.list(
+                kinds.CLIQUESETS, type=PodCliqueSet, namespace=key.namespace, fields=fields
+            )
+        except Unreachable:
+            if loop.time() >= patience:
+                raise
         await asyncio.sleep(_AGAIN)
+
+
+def _living(found: PodCliqueSet | None, key: Key, uid: str) -> RolloutView:
+    if found is None or found.uid != uid:
+        raise Failed(f"PodCliqueSet {key} was deleted")
+    if found.terminating:
+        raise Failed(f"PodCliqueSet {key} is being deleted")
+    return rollout(found)
 
 
 async def read(where: Where, name: str) -> Found:
