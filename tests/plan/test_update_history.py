@@ -119,6 +119,17 @@ def test_going_back_changes_pod_templates_and_nothing_else() -> None:
     assert result["spec"]["template"]["priorityClassName"] == "high"
 
 
+def test_a_record_as_a_patch_brings_no_priority_class_back_and_is_still_the_present_one() -> None:
+    before = a_set("serve:1", priorityClassName="low")
+    kept = recorded(before, 1)
+    assert "priorityClassName" not in kept.data["spec"]["template"]
+    told = kept.name.rpartition("-")[2]
+    after = {**a_set("serve:1", priorityClassName="high"), "status": {"currentGenerationHash": told}}
+    assert present_revision(make.view(PodCliqueSet, after), {kept.name: kept}).hash == told
+    other = {**a_set("serve:2", priorityClassName="high"), "status": {"currentGenerationHash": told}}
+    assert present_revision(make.view(PodCliqueSet, other), {kept.name: kept}).hash != told
+
+
 def test_a_role_is_found_by_its_name_wherever_it_stands_now() -> None:
     then, now = a_set("serve:1"), a_set("serve:2")
     now["spec"]["template"]["cliques"].reverse()

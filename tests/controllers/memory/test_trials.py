@@ -88,6 +88,25 @@ def test_what_the_status_says_was_accepted_is_not_tried_again_by_another_process
     run_steps(story)
 
 
+def test_another_priority_class_is_tried_once_and_not_again_by_another_process() -> None:
+    async def story(steps: Steps) -> None:
+        await steps.world.apply(cliqueset())
+        await steps.rest(CliqueSetReconciler, "train")
+        before = asked(steps)
+        await steps.world.apply(
+            make.cliqueset_manifest(
+                "train", [make.template("worker")], template={"priorityClassName": "system-node-critical"}
+            )
+        )
+        await steps.rest(CliqueSetReconciler, "train")
+        assert asked(steps) == before + 1
+        trials(steps).forget(SET)
+        assert (await tried(steps)).errors == ()
+        assert asked(steps) == before + 1
+
+    run_steps(story)
+
+
 def test_an_outage_is_raised_and_nothing_is_remembered_of_it() -> None:
     async def story(steps: Steps) -> None:
         await steps.world.apply(cliqueset(wrong("worker")))

@@ -153,6 +153,9 @@ def _accepted(cliqueset: PodCliqueSet) -> bool:
     accepted = find_condition(status.conditions, conditions.ACCEPTED)
     if accepted is None or not accepted.is_true:
         return False
+    if status.observed_generation == cliqueset.metadata.generation:
+        # Another priority class makes other pods, and no other template that the status could tell of.
+        return True
     present = generation_hash(template.cliques, priority_class=template.priority_class_name)
     return status.current_generation_hash == present
 

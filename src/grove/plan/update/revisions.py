@@ -65,19 +65,17 @@ def present_revision(cliqueset: PodCliqueSet, recorded: Mapping[str, ControllerR
         recorded.get(names.template_revision(cliqueset.name, told)) if told not in (None, found) else None
     )
     then = template_then(record) if record is not None else None
-    if told is not None and then is not None and _differ_in_priority_alone(template, then):
+    if (
+        told is not None
+        and then is not None
+        and generation_hash(template.cliques) == generation_hash(then.cliques)
+    ):
         return TemplateRevision(template, told)
     return TemplateRevision(template, found)
 
 
-def _differ_in_priority_alone(one: PodCliqueSetTemplate, other: PodCliqueSetTemplate) -> bool:
-    if one.priority_class_name == other.priority_class_name:
-        return False
-    return generation_hash(one.cliques) == generation_hash(other.cliques)
-
-
 def template_then(recorded: ControllerRevision) -> PodCliqueSetTemplate | None:
-    """The roles and the priority class as they were recorded; None if the record is unreadable."""
+    """The roles as they were recorded; None if the record is unreadable."""
     try:
         return msgspec.convert(recorded.data["spec"]["template"], PodCliqueSetTemplate, strict=False)
     except (msgspec.MsgspecError, KeyError, TypeError):
@@ -105,7 +103,10 @@ def _with_pod_template(role: PodCliqueTemplate, then: PodCliqueTemplate) -> PodC
 
 
 def desired_revision(cliqueset: PodCliqueSet, revision: TemplateRevision, number: int) -> Manifest:
-    """The record of a template. As a merge patch of the set its data brings the roles back as they were."""
+    """The record of a template. As a merge patch of the set its data brings the roles back as they were.
+
+    The priority class of the set is no part of it, so that such a patch does not bring an old one back.
+    """
     template = revision.template
     roles = [_said(msgspec.to_builtins(role)) for role in template.cliques]
     return {
@@ -119,7 +120,7 @@ def desired_revision(cliqueset: PodCliqueSet, revision: TemplateRevision, number
                 labels.COMPONENT: labels.COMPONENT_TEMPLATE_REVISION,
             },
         },
-        "data": {"spec": {"template": {"cliques": roles, "priorityClassName": template.priority_class_name}}},
+        "data": {"spec": {"template": {"cliques": roles}}},
         "revision": number,
     }
 
