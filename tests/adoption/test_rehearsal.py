@@ -7,11 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.adoption.go_sets import SETS, cliqueset, create, group, install, on_scheduler, role
+from tests.adoption.go_sets import (
+    PRIORITY_CLASSES,
+    SETS,
+    cliqueset,
+    create,
+    group,
+    install,
+    on_scheduler,
+    role,
+)
 from tests.adoption.go_shapes import GoSet
 from tests.adoption.taking_over import CLUSTERS, CONFIGURATION, by_name, identities, take_over
 from tests.cli.conftest import Grove, grove
 from tests.cli.processes import started
+from tests.scenarios.stories import condition_of
 
 from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load
@@ -190,12 +200,93 @@ def test_a_set_that_would_be_refused_says_why_and_keeps_its_pods() -> None:
     take_over(story, CLUSTERS["volcano"][1])
 
 
+def _priority(template: Manifest) -> None:
+    template["priorityClassName"] = "nobody-made-it"
+
+
+def _misspelt(template: Manifest) -> None:
+    template["cliques"][0]["spec"]["podSpec"]["containers"][0]["imgae"] = "registry.example.com/app:2"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            _priority,
+            "spec.template.priorityClassName: no PriorityClass with name nobody-made-it was found",
+        ),
+        (
+            _misspelt,
+            "spec.template.cliques[0].spec.podSpec.containers[0].imgae: unknown field; did you mean image?",
+        ),
+    ],
+    ids=["priority class", "unknown field"],
+)
+def test_a_template_whose_pods_the_api_server_refuses_is_refused_with_the_field(
+    change: Any, said: str
+) -> None:
+    async def story(world: World) -> None:
+        await install(world, SETS["plain"], SETS["several"])
+        await edit(world, "plain", change)
+        writes = world.writes(everybody=True)
+        found = await rehearsed(world)
+        assert world.writes(everybody=True) == writes
+        assert found["plain"].refused == (said,)
+        assert (found["plain"].changes, found["plain"].ends) == ((), ())
+        assert (found["several"].refused, found["several"].no_pods) == ((), ())
+        # The operator says the same.
+        await world.start_operator()
+        await world.settle()
+        accepted = condition_of(await world.get(kinds.CLIQUESETS, "plain"), "Accepted")
+        assert (accepted["status"], accepted["message"]) == ("False", said)
+
+    take_over(story)
+
+
+def test_a_set_that_was_accepted_stays_so_but_new_pods_that_would_be_refused_are_told() -> None:
+    async def story(world: World) -> None:
+        await install(world, SETS["priority"])
+        await world.start_operator()
+        await world.settle()
+        assert (await rehearsed(world))["priority"].no_pods == ()
+        await world.user.delete(PRIORITY_CLASSES, Key("", "urgent"))
+        found = (await rehearsed(world))["priority"]
+        assert (found.refused, found.changes, found.ends) == ((), (), ())
+        assert found.no_pods == (
+            "spec.template.priorityClassName: no PriorityClass with name urgent was found",
+            "spec.template.cliques[1].spec.podSpec.priorityClassName: no PriorityClass with name urgent was found",
+        )
+
+    take_over(story)
+
+
+def test_what_is_not_wrong_with_a_template_is_a_notice() -> None:
+    async def story(world: World) -> None:
+        await install(world, SETS["plain"])
+        await world.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ResourceQuota",
+                "metadata": {"name": "none"},
+                "spec": {"hard": {"pods": "0"}},
+            }
+        )
+        await world.settle()
+        found = (await rehearsed(world))["plain"]
+        assert (found.refused, found.no_pods, found.restarts) == ((), (), [])
+        assert found.notices
+        assert all("pods cannot be created now" in each for each in found.notices)
+        assert found.changes
+
+    take_over(story)
+
+
 # The command --------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The kubeconfig of a cluster with two sets of the Go operator and no operator."""
+    """The kubeconfig of a cluster with three sets of the Go operator and no operator."""
     folder = tmp_path_factory.mktemp("cluster")
     file = folder / "kubeconfig"
     with started("up", "--no-operator", "--write-kubeconfig", str(file), folder=folder) as process:
@@ -210,12 +301,13 @@ async def _fill(kubeconfig: Path) -> None:
     roles = [role("fe"), role("work", 2)]
     edited = GoSet(cliqueset("edited", roles, podCliqueScalingGroups=[group("g", ["work"], 2)]))
     try:
-        await create(client, 4, SETS["plain"], edited)
-        found: Manifest = await client.get(kinds.CLIQUESETS, Key("default", "edited"), type=dict)
-        template = found["spec"]["template"]
-        _image(template)
-        patch = {"spec": {"template": template}}
-        await client.merge_patch(kinds.CLIQUESETS, Key("default", "edited"), patch)
+        await create(client, 4, SETS["plain"], edited, GoSet(cliqueset("misspelt", [role("fe")])))
+        for name, change in {"edited": _image, "misspelt": _misspelt}.items():
+            found: Manifest = await client.get(kinds.CLIQUESETS, Key("default", name), type=dict)
+            template = found["spec"]["template"]
+            change(template)
+            patch = {"spec": {"template": template}}
+            await client.merge_patch(kinds.CLIQUESETS, Key("default", name), patch)
     finally:
         await client.close()
 
@@ -242,6 +334,21 @@ def test_the_command_ends_with_one_and_lists_each_pod_that_would_restart(
     assert len(restarts) == 4
     assert {each["reason"] for each in restarts} == {"spec.podSpec.containers[main].image"}
     assert all(each["pod"].startswith("edited-0-g-") for each in restarts)
+
+
+def test_the_command_ends_with_one_if_a_set_would_be_refused_though_no_pod_restarts(
+    kubeconfig: Path, grove: Grove
+) -> None:
+    ran = grove("upgrade", "plan", "misspelt", "--kubeconfig", str(kubeconfig))
+    assert ran.code == 1
+    field = "spec.template.cliques[0].spec.podSpec.containers[0].imgae"
+    assert ran.out.splitlines() == [
+        "PodCliqueSet default/misspelt  would be refused; what runs goes on  "
+        "0 of 1 pods on nodes would restart",
+        f"  refuse   {field}: unknown field; did you mean image?",
+    ]
+    last = ran.err.splitlines()[-1]
+    assert last == "grove: 0 of 1 pods on nodes would restart, 1 set or its new pods would be refused"
 
 
 def test_the_command_names_a_set_that_does_not_exist(kubeconfig: Path, grove: Grove) -> None:

@@ -124,6 +124,22 @@ def trial_of(
     return Trial(cliqueset, index, backend.prepare_pod(pod, gang, context))
 
 
+def possible_trial(
+    cliqueset: PodCliqueSet,
+    index: int,
+    *,
+    backend: Backend,
+    context: Context,
+    binding: ClusterTopologyBinding | None,
+) -> Trial | None:
+    """The trial of a role, unless the backend cannot make a pod of it."""
+    try:
+        return trial_of(cliqueset, index, backend=backend, context=context, binding=binding)
+    except Exception:
+        # What a backend refuses, or fails at by a defect, is told where pods are made.
+        return None
+
+
 def identity(
     cliqueset: PodCliqueSet, index: int, *, backend: Backend, binding: ClusterTopologyBinding | None
 ) -> bytes:

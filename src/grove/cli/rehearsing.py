@@ -1,8 +1,9 @@
 """Rehearse what this version would do to the sets of a cluster: observe and plan as the operator does.
 
 The operator is assembled as it is to be run, with a client that cannot write. Its caches are filled, and its
-reconcilers are asked for their plans. What the plan of a set writes is put into the caches before the plans
-of its gangs and cliques are asked for, since those depend on it.
+reconcilers are asked for their plans; pod templates are tried by dry runs, as webhooks try them. What the
+plan of a set writes is put into the caches before the plans of its gangs and cliques are asked for, since
+those depend on it.
 """
 
 import asyncio
@@ -20,17 +21,19 @@ from grove.api.config import OperatorConfiguration
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.assembly import Operator, assemble
+from grove.backends.base import Backend
 from grove.cli.talk import Failed
 from grove.controllers import wakeups
 from grove.controllers.clique import CliqueReconciler
 from grove.controllers.cliqueset import BY_SET, CliqueSetReconciler
 from grove.controllers.gang import GangReconciler
 from grove.controllers.members import PODS_BY_OWNER
+from grove.controllers.memory.trials import already_accepted
 from grove.kube.client import Client
 from grove.kube.fence import Fence
 from grove.meta import Key, Object
 from grove.plan.changes import Change, Delete, Patch
-from grove.plan.children import Settled, plan_children, registry
+from grove.plan.children import CliqueSetState, Settled, plan_children, registry
 from grove.plan.gang.plan import plan_gang
 from grove.plan.rehearsal import (
     Ends,
@@ -46,6 +49,7 @@ from grove.plan.rehearsal import (
 )
 from grove.plan.update.pods import NO_UPDATE
 from grove.runtime.clock import Clock
+from grove.webhook.dry_runs import DryRuns, Tried, candidates
 
 R = TypeVar("R")
 
@@ -68,7 +72,9 @@ async def rehearse(
             for each in operator.cache.store(PodCliqueSet)
             if namespace in ("", each.namespace) and name in ("", each.name) and not each.terminating
         )
-        return [await _Rehearsal(operator, key).play() for key in keys]
+        # Dry runs pass no fence of one who leads; this client is used for nothing else.
+        dry_runs = DryRuns(client)
+        return [await _Rehearsal(operator, key, dry_runs).play() for key in keys]
 
 
 @contextlib.asynccontextmanager
@@ -97,8 +103,9 @@ async def _observed(
 class _Rehearsal:
     """One set, from the plan of its children to those of its gangs and cliques."""
 
-    def __init__(self, operator: Operator, key: Key) -> None:
+    def __init__(self, operator: Operator, key: Key, dry_runs: DryRuns) -> None:
         self._cache = operator.cache
+        self._dry_runs = dry_runs
         self._sets = _of_type(operator, wakeups.CLIQUESET, CliqueSetReconciler)
         self._cliques = _of_type(operator, wakeups.CLIQUE, CliqueReconciler)
         self._gangs = _of_type(operator, wakeups.GANG, GangReconciler)
@@ -115,6 +122,24 @@ class _Rehearsal:
             return SetRehearsal(self._key, pods, tuple(map(str, judgement.refused)))
         # Of an update everything is told that it will write, and not what has its turn now.
         seen = replace(self._sets.with_backend(seen, judgement), update=None)
+        tried = await self._tried(seen, judgement.backend)
+        errors = tuple(map(str, tried.errors))
+        if errors and not already_accepted(seen.cliqueset):
+            return SetRehearsal(self._key, pods, errors, notices=tried.notices)
+        await self._play(seen)
+        return SetRehearsal(
+            self._key, pods, (), tuple(self._changes), self._ends.sorted(), errors, tried.notices
+        )
+
+    async def _tried(self, seen: CliqueSetState, backend: Backend) -> Tried:
+        """What the API server says to new pods of every role, whatever it said before."""
+        cliqueset = seen.cliqueset
+        context = self._sets.deps.scheduling.context(backend, cliqueset)
+        roles = range(len(cliqueset.template.cliques))
+        return await self._dry_runs.tried(candidates(cliqueset, backend, context, seen.topology, roles))
+
+    async def _play(self, seen: CliqueSetState) -> None:
+        """Ask for the plans of an accepted set, and note what they would do."""
         self._of_set(seen.cliqueset)
         served = [kind for kind in registry.KINDS if self._cache.informer(kind.resource) is not None]
         plan = plan_children(seen, Settled(), served)
@@ -129,7 +154,6 @@ class _Rehearsal:
             self._write(change, seen.children.get(change.resource, {}))
         await self._play_gangs(list(seen.gangs))
         await self._play_cliques(seen.cliqueset, before)
-        return SetRehearsal(self._key, pods, (), tuple(self._changes), self._ends.sorted())
 
     def _of_set(self, cliqueset: PodCliqueSet) -> None:
         if labels.CLIQUESET_FINALIZER in cliqueset.metadata.finalizers:

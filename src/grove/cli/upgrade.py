@@ -44,7 +44,8 @@ def plan(
     """Compare what runs with what this version would write; nothing is written.
 
     Lists every object of each set that would be created, written or removed, with the fields, and every pod
-    that would restart, with the field that is the reason. Exits with 1 if any pod would restart, with 0 if
+    that would restart, with the field that is the reason. Tries a pod of each role by a dry run, and says
+    what would be refused and why. Exits with 1 if any pod would restart or be refused, or any set; with 0 if
     none would.
     """
     from grove.cli.loop import run_loop
@@ -59,10 +60,20 @@ def plan(
     else:
         say("grove: no PodCliqueSets found")
     restarts = sum(len(each.restarts) for each in found)
-    pods = sum(each.pods for each in found)
-    say(f"grove: {restarts} of {pods} pods on nodes would restart")
-    if restarts:
+    refused = sum(bool(each.refused or each.no_pods) for each in found)
+    say(f"grove: {', '.join(_summary(found, restarts, refused))}")
+    if restarts or refused:
         raise typer.Exit(1)
+
+
+def _summary(found: "list[SetRehearsal]", restarts: int, refused: int) -> Iterator[str]:
+    from grove.words import counted
+
+    yield f"{restarts} of {sum(each.pods for each in found)} pods on nodes would restart"
+    if refused:
+        yield counted(
+            refused, "set or its new pods would be refused", "sets or their new pods would be refused"
+        )
 
 
 async def _look(
@@ -99,6 +110,7 @@ def lines(found: "SetRehearsal") -> Iterator[str]:
     if found.refused:
         yield f"PodCliqueSet {found.key}  would be refused; what runs goes on  {restarts}"
         yield from (f"  refuse   {each}" for each in found.refused)
+        yield from (f"  notice   {each}" for each in found.notices)
         return
     written = counted(len(found.changes), "object would be written", "objects would be written")
     yield f"PodCliqueSet {found.key}  {written}  {restarts}"
@@ -107,6 +119,8 @@ def lines(found: "SetRehearsal") -> Iterator[str]:
         yield f"  {change.verb:8} {change.kind} {change.name}{fields}"
     for end in found.ends:
         yield f"  {'restart' if end.restarts else 'replace':8} pod {end.name}: {end.reason}"
+    yield from (f"  no pods  {each}" for each in found.no_pods)
+    yield from (f"  notice   {each}" for each in found.notices)
 
 
 def as_manifest(found: "SetRehearsal") -> "Manifest":
@@ -116,6 +130,8 @@ def as_manifest(found: "SetRehearsal") -> "Manifest":
         "name": found.key.name,
         "podsOnNodes": found.pods,
         "refused": list(found.refused),
+        "podsRefused": list(found.no_pods),
+        "notices": list(found.notices),
         "changes": [
             {"verb": str(each.verb), "kind": each.kind, "name": each.name, "fields": list(each.fields)}
             for each in found.changes

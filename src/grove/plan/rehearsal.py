@@ -67,6 +67,11 @@ class SetRehearsal:
     refused: tuple[str, ...] = ()
     changes: tuple[ObjectChange, ...] = ()
     ends: tuple[PodEnd, ...] = ()
+    #: What the API server has against new pods of a set that was accepted before: it stays accepted, but no
+    #: pod that is lost comes back.
+    no_pods: tuple[str, ...] = ()
+    #: What keeps pods from being created now, or from being tried, without being wrong with the set.
+    notices: tuple[str, ...] = ()
 
     @property
     def restarts(self) -> list[PodEnd]:

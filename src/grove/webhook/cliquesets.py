@@ -15,19 +15,16 @@ import msgspec
 
 from grove.admission import Judgement, default, judge, understand
 from grove.admission.losses import losses_of
-from grove.admission.templates import Trial, identity, trial_of
 from grove.admission.updates import forbidden_edits, only_less
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.decode import decode
-from grove.api.topology import ClusterTopologyBinding
-from grove.backends.base import Backend, Context
 from grove.errors import InvalidInput
 from grove.meta import Key, Manifest
 from grove.plan.children import CliqueSetState
 from grove.plan.domains import moved_domains
 from grove.plan.edits import impossible_edits
 from grove.plan.hashing import template_hash
-from grove.webhook.dry_runs import Candidate, DryRuns
+from grove.webhook.dry_runs import DryRuns, candidates
 from grove.webhook.patching import patch_between
 from grove.webhook.review import ALLOWED, CREATE, UPDATE, Answer, Request
 from grove.webhook.surroundings import Surroundings
@@ -174,26 +171,10 @@ class CliqueSetReviews:
         if proposal.only_less:
             return Answer(warnings=(*map(str, lost.errors), *warnings))
 
-        def candidate(index: int) -> Candidate:
-            known_by = identity(cliqueset, index, backend=backend, binding=binding)
-            return Candidate(known_by, lambda: _trial(cliqueset, index, backend, context, binding))
-
-        tried = await self._dry_runs.tried([candidate(index) for index in _changed_roles(proposal)])
+        tried = await self._dry_runs.tried(
+            candidates(cliqueset, backend, context, binding, _changed_roles(proposal))
+        )
         return Answer((*lost.errors, *tried.errors), (*warnings, *tried.notices))
-
-
-def _trial(
-    cliqueset: PodCliqueSet,
-    index: int,
-    backend: Backend,
-    context: Context,
-    binding: ClusterTopologyBinding | None,
-) -> Trial | None:
-    try:
-        return trial_of(cliqueset, index, backend=backend, context=context, binding=binding)
-    except Exception:
-        # What a backend refuses, or fails at by a defect, is told where pods are made.
-        return None
 
 
 def _proposed(request: Request) -> _Proposal:

@@ -8,12 +8,15 @@ a namespace is not asked about again for a while, and one that is being asked ab
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from grove.admission.templates import Refusal, Trial, refusal_of
+from grove.admission.templates import Refusal, Trial, identity, possible_trial, refusal_of
 from grove.api import kinds
+from grove.api.cliqueset import PodCliqueSet
+from grove.api.topology import ClusterTopologyBinding
+from grove.backends.base import Backend, Context
 from grove.errors import ApiError, FieldError, ServerError, TooManyRequests, Unauthorized, Unreachable
 from grove.kube.client import Client
 
@@ -42,6 +45,24 @@ class Candidate:
     identity: bytes
     #: None where the backend makes no pod of the role.
     prepare: Callable[[], Trial | None]
+
+
+def candidates(
+    cliqueset: PodCliqueSet,
+    backend: Backend,
+    context: Context,
+    binding: ClusterTopologyBinding | None,
+    roles: Iterable[int],
+) -> list[Candidate]:
+    """The roles of a set, by their numbers, that are to be tried."""
+
+    def candidate(index: int) -> Candidate:
+        def prepare() -> Trial | None:
+            return possible_trial(cliqueset, index, backend=backend, context=context, binding=binding)
+
+        return Candidate(identity(cliqueset, index, backend=backend, binding=binding), prepare)
+
+    return list(map(candidate, roles))
 
 
 @dataclass(frozen=True, slots=True)

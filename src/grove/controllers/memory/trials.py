@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from grove.admission.templates import Refusal, Trial, refusal_of, trial_of
+from grove.admission.templates import Refusal, Trial, possible_trial, refusal_of
 from grove.api import conditions, kinds
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.topology import ClusterTopologyBinding
@@ -82,10 +82,10 @@ class Trials:
             return known.tried
         refusals = self._still_known(known, version)
         roles = _roles(cliqueset)
-        if _accepted(cliqueset):
+        if already_accepted(cliqueset):
             refusals |= dict.fromkeys(roles)
         prepared = [
-            _prepared(cliqueset, index, backend, context, binding)
+            possible_trial(cliqueset, index, backend=backend, context=context, binding=binding)
             for index, role in enumerate(roles)
             if role not in refusals
         ]
@@ -147,7 +147,7 @@ def _roles(cliqueset: PodCliqueSet) -> list[_Role]:
     ]
 
 
-def _accepted(cliqueset: PodCliqueSet) -> bool:
+def already_accepted(cliqueset: PodCliqueSet) -> bool:
     """Whether the set's status says that these very templates were accepted."""
     template, status = cliqueset.template, cliqueset.status
     accepted = find_condition(status.conditions, conditions.ACCEPTED)
@@ -158,18 +158,3 @@ def _accepted(cliqueset: PodCliqueSet) -> bool:
         return True
     present = generation_hash(template.cliques, priority_class=template.priority_class_name)
     return status.current_generation_hash == present
-
-
-def _prepared(
-    cliqueset: PodCliqueSet,
-    index: int,
-    backend: Backend,
-    context: Context,
-    binding: ClusterTopologyBinding | None,
-) -> Trial | None:
-    """The trial, unless the backend cannot make a pod of it: the clique's controller meets that too."""
-    try:
-        return trial_of(cliqueset, index, backend=backend, context=context, binding=binding)
-    except Exception:
-        # What a backend refuses, or fails at by a defect, is told where pods are made.
-        return None
