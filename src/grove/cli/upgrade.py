@@ -53,23 +53,27 @@ def plan(
 
     configuration = configuration_from(config)
     found = run_loop(_look(kubeconfig, context, configuration, namespace, name or ""))
+    _tell(found, output)
+    if any(each.restarts or each.refused or each.no_pods for each in found):
+        raise typer.Exit(1)
+
+
+def _tell(found: "list[SetRehearsal]", output: Format | None) -> None:
     if output is not None:
         emit(dumped({"items": [as_manifest(each) for each in found]}, output))
     elif found:
         emit("\n\n".join("\n".join(lines(each)) for each in found))
     else:
         say("grove: no PodCliqueSets found")
-    restarts = sum(len(each.restarts) for each in found)
-    refused = sum(bool(each.refused or each.no_pods) for each in found)
-    say(f"grove: {', '.join(_summary(found, restarts, refused))}")
-    if restarts or refused:
-        raise typer.Exit(1)
+    say(f"grove: {', '.join(_summary(found))}")
 
 
-def _summary(found: "list[SetRehearsal]", restarts: int, refused: int) -> Iterator[str]:
+def _summary(found: "list[SetRehearsal]") -> Iterator[str]:
     from grove.words import counted
 
+    restarts = sum(len(each.restarts) for each in found)
     yield f"{restarts} of {sum(each.pods for each in found)} pods on nodes would restart"
+    refused = sum(bool(each.refused or each.no_pods) for each in found)
     if refused:
         yield counted(
             refused, "set or its new pods would be refused", "sets or their new pods would be refused"
