@@ -2,9 +2,9 @@
 
     python -m bench.real_process FOLDER MINOR [SCHEDULER]
 
-Puts Grove's kinds and the operator's permissions in, writes `kubeconfig` (the administrator's) and
-`operator.kubeconfig` into the folder and one line of JSON when all is ready. Answers like `cluster_process`,
-`pids` with the process of each program. Ends, with all of them, when its standard input does.
+Puts Grove's kinds, the operator's permissions and its share of the API server in, writes `kubeconfig` (the
+administrator's) and `operator.kubeconfig` into the folder and one line of JSON when all is ready. Answers like
+`cluster_process`, `pids` with the process of each program. Ends, with all of them, when its standard input does.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from grove.meta import resource
 from grove.real import Options, RealControlPlane
 from grove.real.versions import APISERVER, CONTROLLER_MANAGER
 
-_DEPLOYED: Final = ("namespace.yaml", "rbac.yaml")
+_DEPLOYED: Final = ("namespace.yaml", "rbac.yaml", "flow-control.yaml")
 #: For so long after a kind was established the API server lets whoever creates an object of it wait.
 _NEW_KIND_SECONDS: Final = 2.0
 
@@ -60,7 +60,7 @@ async def _serve(folder: Path, minor: str, scheduler: str) -> None:
 
 
 async def _furnish(kubeconfig: Path) -> None:
-    """Grove's kinds, and who the operator is and what it may do."""
+    """Grove's kinds, who the operator is, what it may do, and its share of the API server."""
     client = Client(HttpTransport(load(str(kubeconfig))), field_manager="grove-bench")
     try:
         await install_crds(client)

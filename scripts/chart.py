@@ -57,6 +57,7 @@ def kustomize_files() -> dict[str, str]:
     parts: dict[str, list[Manifest]] = {
         "namespace.yaml": [installation.desired_namespace(NAMESPACE)],
         "crds.yaml": [],
+        "flow-control.yaml": [],
         "rbac.yaml": [],
         "user-roles.yaml": access.desired_user_roles(),
         "deployment.yaml": [],
@@ -85,6 +86,7 @@ kind: Kustomization
 resources:
   - namespace.yaml
   - crds.yaml
+  - flow-control.yaml
   - rbac.yaml
   - user-roles.yaml
   - deployment.yaml
@@ -116,6 +118,8 @@ def _part(each: Manifest) -> str | None:
         return "crds.yaml"
     if kind.endswith("WebhookConfiguration"):
         return "webhooks.yaml"
+    if kind in ("FlowSchema", "PriorityLevelConfiguration"):
+        return "flow-control.yaml"
     if kind == "ServiceAccount" or "Role" in kind:
         return "rbac.yaml"
     return "deployment.yaml"

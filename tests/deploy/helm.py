@@ -136,6 +136,7 @@ class Installed:
         ours = [
             *get(self.kubeconfig, "crd"),
             *get(self.kubeconfig, "clusterroles,clusterrolebindings,priorityclasses"),
+            *get(self.kubeconfig, "flowschemas,prioritylevelconfigurations"),
             *get(self.kubeconfig, "mutatingwebhookconfigurations,validatingwebhookconfigurations"),
         ]
         kinds = "deployments,services,configmaps,secrets,serviceaccounts,leases,roles,rolebindings,"

@@ -124,6 +124,28 @@ def test_probes_ports_and_network_policy_follow_the_configuration() -> None:
     assert prometheus == {"ports": [{"port": 3, "protocol": "TCP"}], "from": [{"podSelector": {}}]}
 
 
+def test_the_operator_has_a_priority_level_of_its_own_and_its_lease_waits_with_other_leases() -> None:
+    found = installed({"flowControl": {"shares": 7}})
+    level = found["PriorityLevelConfiguration", "grove-operator"]["spec"]["limited"]
+    assert level["nominalConcurrencyShares"] == 7
+    assert level["borrowingLimitPercent"] == 0
+    requests, leases = (found["FlowSchema", f"grove-operator{end}"]["spec"] for end in ("", "-lease"))
+    assert requests["priorityLevelConfiguration"] == {"name": "grove-operator"}
+    assert leases["priorityLevelConfiguration"] == {"name": "leader-election"}
+    # The first schema that matches decides; that of all service accounts has 9000.
+    assert leases["matchingPrecedence"] < requests["matchingPrecedence"] < 9000
+    account = found["ServiceAccount", "grove-operator"]["metadata"]
+    for schema in (requests, leases):
+        ((subject,),) = [rule["subjects"] for rule in schema["rules"]]
+        named_account = {"name": account["name"], "namespace": account["namespace"]}
+        assert subject == {"kind": "ServiceAccount", "serviceAccount": named_account}
+
+
+def test_without_flow_control_the_operator_stays_among_the_other_service_accounts() -> None:
+    kinds = {kind for kind, _ in installed({"flowControl": {"enabled": False}})}
+    assert not kinds & {"FlowSchema", "PriorityLevelConfiguration"}
+
+
 def test_without_webhooks_nothing_is_registered_and_no_port_is_open_for_them() -> None:
     found = installed({"config": {"server": {"webhooks": {"enabled": False}}}})
     assert not [kind for kind, _ in found if kind.endswith("WebhookConfiguration")]

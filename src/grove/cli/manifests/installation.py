@@ -13,6 +13,7 @@ import yaml
 from grove.api.crd import definitions
 from grove.cli.manifests import operator
 from grove.cli.manifests.access import OPERATOR, desired_access, desired_user_roles
+from grove.cli.manifests.flow_control import desired_flow_control
 from grove.cli.manifests.values import SELECTOR, Values
 from grove.errors import InvalidConfiguration
 from grove.meta import Manifest
@@ -29,6 +30,8 @@ def desired_installation(values: Values, namespace: str) -> list[Manifest]:
     found = _definitions(values) if values.crds.install else []
     if values.priority_class.enabled:
         found.append(operator.desired_priority_class(values))
+    if values.flow_control.enabled:
+        found += desired_flow_control(values, namespace)
     found += desired_access(values, namespace)
     if values.rbac.user_roles:
         found += desired_user_roles()

@@ -132,6 +132,26 @@ class NetworkPolicy(View):
     ] = ()
 
 
+class FlowControl(View):
+    """The operator's share of the API server (API Priority and Fairness)."""
+
+    enabled: Annotated[
+        bool,
+        says(
+            "Whether the operator's requests have a priority level of their own, so that many of them "
+            "at once delay nobody else's."
+        ),
+    ] = True
+    shares: Annotated[
+        int,
+        says(
+            "How much of the API server's concurrency that is (nominalConcurrencyShares); Kubernetes' own "
+            "levels have 245 together, that of all other service accounts 100 of them.",
+            minimum=1,
+        ),
+    ] = 30
+
+
 class ServiceMonitor(View):
     """How the Prometheus operator finds the metrics."""
 
@@ -264,6 +284,9 @@ class Values(View):
         Switch, says("A budget that lets drains evict one replica of the operator at a time.")
     ] = Switch()
     network_policy: Annotated[NetworkPolicy, says("Who may reach the operator.")] = NetworkPolicy()
+    flow_control: Annotated[
+        FlowControl, says("The operator's share of the API server (API Priority and Fairness).")
+    ] = FlowControl()
     metrics: Annotated[Metrics, says("What is made for monitoring.")] = Metrics()
     config: Annotated[
         Manifest,
