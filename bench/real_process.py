@@ -2,9 +2,10 @@
 
     python -m bench.real_process FOLDER MINOR [SCHEDULER]
 
-Puts Grove's kinds, the operator's permissions and its share of the API server in, writes `kubeconfig` (the
-administrator's) and `operator.kubeconfig` into the folder and one line of JSON when all is ready. Answers like
-`cluster_process`, `pids` with the process of each program. Ends, with all of them, when its standard input does.
+Puts Grove's kinds, the operator's permissions and its share of the API server in, writes `kubeconfig`, the
+administrator's, and `operator.kubeconfig` into the folder and one line of JSON when all is ready. Answers
+like `cluster_process`, `pids` with the process of each program. Ends, with all of them, when its standard
+input does.
 """
 
 import asyncio

@@ -82,6 +82,30 @@ def test_gangs_and_cliques_say_placed_and_ready_together_while_many_pods_start(
     run_world(story, replace(STAGES[stage].options, nodes=100, kubelet=kubelet))
 
 
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_gang_that_is_placed_costs_one_event(stage: str) -> None:
+    case = Case(60, 2)
+
+    async def story(world: World) -> None:
+        await world.apply(cliqueset(case))
+        await world.settle(quiet=40)
+        ready = [condition_of(gang, "Ready").get("status") for gang in await world.all(kinds.GANGS)]
+        assert ready == ["True"] * case.gangs
+        # Those beside the gangs' are about the set.
+        assert 0 < events_written(world) <= case.gangs + 1
+
+    kubelet = KubeletOptions(startup_jitter=10)
+    run_world(story, replace(STAGES[stage].options, nodes=40, kubelet=kubelet))
+
+
+def events_written(world: World) -> int:
+    """How many events the operator wrote, counting those that it wrote again."""
+    return sum(
+        each.is_write and each.user == OPERATOR.name and each.resource.startswith("events")
+        for each in world.cluster.requests
+    )
+
+
 def written(world: World) -> dict[str, int]:
     """The operator's writes by verb and kind, events and leases aside; refused ones count too."""
     found: Counter[str] = Counter()

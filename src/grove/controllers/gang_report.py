@@ -1,7 +1,7 @@
 """Writes what a gang says, one status at most in a look, and sends the events that it justifies."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -92,20 +92,27 @@ class GangReporter:
             milestones.scheduled(gang, _turned(after[conditions.SCHEDULED]))
             placed = after[conditions.SCHEDULED]["message"]
             log.info("gang placed", extra={"gang": str(gang.key), "placed": placed})
-            recorder.send(events.gang_scheduled(gang, f"{placed}{score_sentence(reading)}"))
+            without = _without_guarantee(after)
+            recorder.send(events.gang_scheduled(gang, f"{placed}{score_sentence(reading)}{without}"))
         if conditions.READY in true:
             milestones.ready(gang, _turned(after[conditions.READY]))
         if conditions.UNHEALTHY in true:
             recorder.send(events.gang_lost(gang, after[conditions.UNHEALTHY]["message"]))
         if conditions.STUCK_PODS in true:
             recorder.send(events.pods_stuck(gang, after[conditions.STUCK_PODS]["message"]))
-        if conditions.GANG_GUARANTEE in turned:
+        if conditions.GANG_GUARANTEE in turned and before.get(conditions.SCHEDULED) == "True":
             recorder.send(events.no_guarantee(gang, after[conditions.GANG_GUARANTEE]["message"]))
         if conditions.BACKEND_CHANGE_PENDING in true:
             said = after[conditions.BACKEND_CHANGE_PENDING]["message"]
             recorder.send(events.backend_change_pending(gang, said))
         if reading.verdict is Verdict.UNSCHEDULABLE and is_news(gang, reading):
             recorder.send(events.gang_unschedulable(gang, reading.reason, reading.message))
+
+
+def _without_guarantee(after: Mapping[str, Manifest]) -> str:
+    """What the event of a placement adds where nothing guaranteed it: one event for a gang, not two."""
+    said = after.get(conditions.GANG_GUARANTEE)
+    return f" Not guaranteed: {said['message']}" if said is not None and said["status"] == "False" else ""
 
 
 def _turned(condition: Manifest) -> datetime:
