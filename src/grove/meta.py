@@ -30,6 +30,9 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
+_new_tuple = tuple.__new__
+
+
 class GVK(NamedTuple):
     """Group, version and kind."""
 
@@ -130,7 +133,9 @@ class Object(View):
 
     @property
     def key(self) -> Key:
-        return Key(self.metadata.namespace, self.metadata.name)
+        metadata = self.metadata
+        # As Key(...) does, without the call in between: nothing is asked for more often.
+        return _new_tuple(Key, (metadata.namespace, metadata.name))
 
     @property
     def name(self) -> str:

@@ -8,6 +8,9 @@ import hashlib
 #: The letters Kubernetes uses for random suffixes: no vowels, no look-alikes.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
+_BASE = len(_ALPHABET)
+#: What each letter of a suffix counts; a digest of 64 bits has no more than thirteen.
+_POWERS = tuple(_BASE**place for place in range(14))
 
 #: What `len(P) + len(C)` (and `len(G)`) may add up to, so that every derived name fits 63 characters.
 NAME_BUDGET = 45
@@ -117,11 +120,7 @@ def pod(clique: str, identity: str, index: int, *, attempt: int = 0) -> str:
 def suffix(*parts: str, length: int = _SUFFIX_LENGTH) -> str:
     """Some characters, at most thirteen, that depend on all parts and on nothing else."""
     number = int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:8])
-    letters = []
-    for _ in range(length):
-        number, letter = divmod(number, len(_ALPHABET))
-        letters.append(_ALPHABET[letter])
-    return "".join(letters)
+    return "".join([_ALPHABET[number // power % _BASE] for power in _POWERS[:length]])
 
 
 def set_replica(cliqueset: str, name: str) -> int | None:

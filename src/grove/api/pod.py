@@ -1,8 +1,10 @@
 """The part of a pod that Grove reads."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from grove.meta import Object, View
+
+_FINISHED: Final = ("Succeeded", "Failed")
 
 
 class SchedulingGate(View):
@@ -93,7 +95,10 @@ class Pod(Object):
     status: PodStatus = PodStatus()
 
     def condition(self, type: str) -> PodCondition | None:
-        return next((condition for condition in self.status.conditions if condition.type == type), None)
+        for condition in self.status.conditions:
+            if condition.type == type:
+                return condition
+        return None
 
     @property
     def bound(self) -> bool:
@@ -106,7 +111,7 @@ class Pod(Object):
 
     @property
     def finished(self) -> bool:
-        return self.status.phase in ("Succeeded", "Failed")
+        return self.status.phase in _FINISHED
 
     @property
     def succeeded(self) -> bool:
@@ -116,12 +121,12 @@ class Pod(Object):
     @property
     def keeps_place(self) -> bool:
         """Whether the pod keeps its place: one that succeeded does, one that failed is replaced."""
-        return not self.terminating and self.status.phase != "Failed"
+        return self.metadata.deletion_timestamp is None and self.status.phase != "Failed"
 
     @property
     def active(self) -> bool:
         """Whether the pod still fills its place in the clique."""
-        return not self.terminating and not self.finished
+        return self.metadata.deletion_timestamp is None and self.status.phase not in _FINISHED
 
     @property
     def may_run(self) -> bool:

@@ -50,7 +50,8 @@ class GangObserver:
     async def observe(self, gang: PodGang) -> GangState | None:
         """The state of a gang; None for one that is yet to get its backend."""
         scheduling = self.deps.scheduling
-        pods, now = pods_of(self.deps.cache, gang), self.deps.clock.now()
+        cliques, now = cliques_of(self.deps.cache, gang), self.deps.clock.now()
+        pods = pods_of(self.deps.cache, gang, cliques)
         if may_be_adopted(gang) and not scheduling.only:
             adoption = self._adoption(gang, pods)
             return GangState(gang, None, scheduling.context(None), now, pods=pods, adoption=adoption)
@@ -65,7 +66,7 @@ class GangObserver:
             self._context(gang, pods, backend),
             now,
             duties,
-            cliques=cliques_of(self.deps.cache, gang),
+            cliques=cliques,
             pods=pods,
             owned=self._owned(gang),
             others=_OtherGangs(self.deps.cache, gang),

@@ -41,12 +41,14 @@ def of_one_set(cache: Cache, clique: PodClique, gang: PodGang) -> bool:
     What lost its owner is given it back by the set that its label names. What has neither is somebody else's,
     who took a name of ours.
     """
-    if gang.owner is None:
+    owner = gang.owner
+    if owner is None:
         return True
     owned = _owned_by_set(cache, clique)
-    if owned.owner is None:
-        return owned.labels.get(labels.PART_OF) == gang.owner.name
-    return owned.owner.uid == gang.owner.uid
+    owned_by = owned.owner
+    if owned_by is None:
+        return owned.labels.get(labels.PART_OF) == owner.name
+    return owned_by.uid == owner.uid
 
 
 def _owned_by_set(cache: Cache, clique: PodClique) -> PodClique | PodCliqueScalingGroup:
@@ -62,18 +64,19 @@ def _owned_by_set(cache: Cache, clique: PodClique) -> PodClique | PodCliqueScali
     return group if group is not None and group.uid == owner.uid else clique
 
 
-def pods_of(cache: Cache, gang: PodGang) -> list[Pod]:
+def pods_of(cache: Cache, gang: PodGang, cliques: Sequence[PodClique] | None = None) -> list[Pod]:
     """The pods of a gang: those that its cliques own, and what a scheduler made to hold places for them.
 
     The pods of a standalone gang are labelled by their creator. Those of a clique belong to a gang of a set,
-    which may have the same name.
+    which may have the same name. `cliques` are those of the gang, where the caller has found them already.
     """
-    labelled = cache.store(Pod).index(PODS_BY_GANG, str(gang.key))
+    store = cache.store(Pod)
+    labelled = store.index(PODS_BY_GANG, str(gang.key))
     if is_standalone(gang):
         return [pod for pod in labelled if pod.owner is None or pod.owner.kind != kinds.CLIQUES.kind]
     found: list[Pod] = []
-    for clique in cliques_of(cache, gang):
-        found += [_as_member(pod, clique) for pod in cache.store(Pod).index(PODS_BY_OWNER, clique.uid)]
+    for clique in cliques_of(cache, gang) if cliques is None else cliques:
+        found += [_as_member(pod, clique) for pod in store.index(PODS_BY_OWNER, clique.uid)]
     found += [pod for pod in labelled if labels.POD_CLIQUE not in pod.labels and _is_ours(pod)]
     return found
 

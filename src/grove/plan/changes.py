@@ -86,17 +86,20 @@ def difference(desired: Manifest, observed: Mapping[str, Any]) -> Manifest:
     patch: Manifest = {}
     for name, want in desired.items():
         have = observed.get(name)
+        if want == have:
+            # What most fields are: compared at once, at whatever depth.
+            continue
         if isinstance(want, dict):
-            nested = difference(want, have if isinstance(have, Mapping) else {})
+            nested = difference(want, have if isinstance(have, (dict, Mapping)) else {})
             if nested:
                 patch[name] = nested
         elif isinstance(want, (list, tuple)):
-            if want != have and not agrees(want, have):
+            if not agrees(want, have):
                 patch[name] = present(want)
         elif want is None:
             if have not in (None, {}, [], (), ""):
                 patch[name] = None
-        elif want != have:
+        else:
             patch[name] = want
     return patch
 
@@ -113,15 +116,17 @@ def forgetting(desired: Manifest, applied: Mapping[str, Any]) -> Manifest:
 
 def agrees(want: Any, have: Any) -> bool:
     """Whether an observed value has everything that the desired one says, item by item."""
+    if want == have:
+        return True
     if isinstance(want, dict):
-        observed = have if isinstance(have, Mapping) else {}
+        observed = have if isinstance(have, (dict, Mapping)) else {}
         return all(agrees(value, observed.get(key)) for key, value in want.items())
     if isinstance(want, (list, tuple)):
         items = have if isinstance(have, (list, tuple)) else ()
         return len(want) == len(items) and all(map(agrees, want, items))
     if want is None:
         return have in (None, {}, [], (), "")
-    return bool(want == have)
+    return False
 
 
 def replacing(desired: Any, observed: Any) -> Any:
@@ -139,8 +144,12 @@ def present(value: Any) -> Any:
     # First what most values are: to ask whether a string is a Mapping takes longest.
     if isinstance(value, (str, int)):
         return value
-    if isinstance(value, Mapping):
-        return {key: present(item) for key, item in value.items() if item is not None}
+    if isinstance(value, (dict, Mapping)):
+        return {
+            key: item if item.__class__ is str else present(item)
+            for key, item in value.items()
+            if item is not None
+        }
     if isinstance(value, (list, tuple)):
         return [present(item) for item in value]
     return value

@@ -267,16 +267,22 @@ class Informer(Generic[T]):
 
     def _notify(self, old: T | None, new: T | None) -> None:
         for listener in tuple(self._listeners):
-            self._tell(listener, old, new)
+            try:
+                listener(old, new)
+            except Exception:
+                self._failed(old, new)
 
     def _tell(self, listener: Listener[T], old: T | None, new: T | None) -> None:
         try:
             listener(old, new)
         except Exception:
-            item = new or old
-            log.exception(
-                "listener failed", extra={"resource": str(self.resource), "object": item and str(item.key)}
-            )
+            self._failed(old, new)
+
+    def _failed(self, old: T | None, new: T | None) -> None:
+        item = new or old
+        log.exception(
+            "listener failed", extra={"resource": str(self.resource), "object": item and str(item.key)}
+        )
 
     def _advanced(self, key: Key | None) -> None:
         for callback in self._progress:

@@ -53,7 +53,8 @@ class Store(Generic[T]):
         if buckets is None:
             known = ", ".join(sorted(self._functions)) or "none"
             raise KeyError(f"there is no index {name!r}; this store has {known}")
-        return list(buckets.get(value, {}).values())
+        bucket = buckets.get(value)
+        return [*bucket.values()] if bucket is not None else []
 
     def count(self, name: str, value: str) -> int:
         """How many objects the named index files under this value."""
@@ -92,16 +93,20 @@ class Store(Generic[T]):
 
     def _file(self, name: str, key: Key, old: T | None, new: T | None) -> None:
         function, buckets = self._functions[name], self._buckets[name]
-        before = set(function(old)) if old is not None else set()
-        after = dict.fromkeys(function(new)) if new is not None else {}
-        for value in before.difference(after):
-            bucket = buckets[value]
-            del bucket[key]
-            if not bucket:
-                del buckets[value]
+        after = tuple(function(new)) if new is not None else ()
+        if old is not None:
+            for value in function(old):
+                # What is filed under the same value as before keeps its place in the bucket.
+                if value not in after and (bucket := buckets.get(value)) is not None:
+                    bucket.pop(key, None)
+                    if not bucket:
+                        del buckets[value]
         if new is not None:
             for value in after:
-                buckets.setdefault(value, {})[key] = new
+                bucket = buckets.get(value)
+                if bucket is None:
+                    bucket = buckets[value] = {}
+                bucket[key] = new
 
 
 #: Values of fields that many objects have alike, such as the status of a pod that runs.
@@ -125,5 +130,6 @@ def _share_fields(item: Object) -> None:
 
 def _share(labels: dict[str, str]) -> None:
     """Let equal label values be one string: thousands of objects carry the same few."""
+    intern = sys.intern
     for name, value in labels.items():
-        labels[name] = sys.intern(value)
+        labels[name] = intern(value)
