@@ -45,8 +45,7 @@ def status(
     """Show how far the update of a set is, and what it waits for.
 
     Says which replica has its turn and why it does not get on, and whether the update is paused or left to
-    whoever deletes pods. With --watch it fails when the time is up, when the set is refused or deleted,
-    and when the API server does not answer any more.
+    whoever deletes pods. --watch fails when time is up, the set is refused or deleted, or no server answers.
     """
     from grove.cli.loop import run_loop
     from grove.cli.rollout_cluster import follow, look
