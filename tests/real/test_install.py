@@ -15,7 +15,7 @@ from grove.real.binaries import Locator, reported_version, suits
 from grove.real.cache import Cache
 from grove.real.failure import BuildFailed, NotInstalled, RealFailure
 from grove.real.install import Installer
-from grove.real.progress import Progress
+from grove.real.progress import ProgressLine
 from grove.real.third_party import ThirdParty, third_party
 from grove.real.toolchain import Go, build_environment, find_go
 from grove.real.versions import etcd_tool, tools
@@ -146,7 +146,7 @@ def test_an_interrupted_build_ends_with_its_compiler_and_leaves_no_rubbish(
 
 def test_progress_is_told_by_step_where_lines_cannot_be_rewritten() -> None:
     stream, now = io.StringIO(), iter([0.0, 0.0, 1.0, 2.0, 10.0, 35.0, 100.0])
-    progress = Progress("thing-1.0", stream=stream, clock=lambda: next(now))
+    progress = ProgressLine("thing-1.0", stream=stream, clock=lambda: next(now))
     progress.update("downloading")
     progress.update("downloading, modules so far: 3")
     progress.update("building")

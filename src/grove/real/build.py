@@ -17,7 +17,7 @@ from pathlib import Path
 
 from grove.real.child import dies_with_parent, signal_group
 from grove.real.failure import BuildFailed
-from grove.real.progress import Progress
+from grove.real.progress import ProgressLine
 from grove.real.toolchain import Go
 from grove.real.versions import Tool
 
@@ -36,7 +36,7 @@ class Builder:
     environment: dict[str, str]
     jobs: int | None = None
 
-    async def build(self, tool: Tool, place: Path, progress: Progress) -> Path:
+    async def build(self, tool: Tool, place: Path, progress: ProgressLine) -> Path:
         """The finished program inside `place`."""
         source = place / "module"
         shutil.copytree(MODULES / tool.module, source)
@@ -44,7 +44,7 @@ class Builder:
         await self._compile(tool, source, packages=packages, progress=progress)
         return source / tool.name
 
-    async def beside(self, tool: Tool, place: Path, progress: Progress) -> list[Path]:
+    async def beside(self, tool: Tool, place: Path, progress: ProgressLine) -> list[Path]:
         """The files that are kept with a program, where Go has its module."""
         if not tool.beside:
             return []
@@ -58,7 +58,7 @@ class Builder:
             raise BuildFailed(f"{tool.label}: its module has no file {', '.join(missing)}")
         return files
 
-    async def is_what_was_asked(self, tool: Tool, binary: Path, progress: Progress) -> bool:
+    async def is_what_was_asked(self, tool: Tool, binary: Path, progress: ProgressLine) -> bool:
         """Whether the build information in a program names the module and version that we mean."""
         asking = [str(self.go.path), "version", "-m", str(binary)]
         said = await _Run(tool, self.environment, binary.parent).go(
@@ -68,7 +68,7 @@ class Builder:
         named = [line.split()[1:3] for line in said if line.split()[:1] in (["dep"], ["mod"])]
         return [tool.source, f"v{tool.version}"] in named
 
-    async def _download(self, tool: Tool, source: Path, progress: Progress) -> int:
+    async def _download(self, tool: Tool, source: Path, progress: ProgressLine) -> int:
         """Fetches what the program needs and nothing else; answers of how many packages it consists."""
         fetched = 0
 
@@ -84,7 +84,7 @@ class Builder:
         run = _Run(tool, self.environment, source)
         return len(await run.go(listing, heard=heard, state=state, progress=progress))
 
-    async def _compile(self, tool: Tool, source: Path, *, packages: int, progress: Progress) -> None:
+    async def _compile(self, tool: Tool, source: Path, *, packages: int, progress: ProgressLine) -> None:
         compiled = 0
 
         def heard(line: str) -> None:
@@ -120,7 +120,7 @@ class _Run:
         *,
         heard: Callable[[str], None],
         state: Callable[[], str],
-        progress: Progress,
+        progress: ProgressLine,
     ) -> list[str]:
         """What Go wrote to its standard output; shows `state()` while it works."""
         process = await asyncio.create_subprocess_exec(
@@ -160,7 +160,7 @@ class _Run:
         return output.decode(errors="replace").splitlines()
 
 
-async def _tick(state: Callable[[], str], progress: Progress) -> None:
+async def _tick(state: Callable[[], str], progress: ProgressLine) -> None:
     while True:
         progress.update(state())
         await asyncio.sleep(TICK_SECONDS)

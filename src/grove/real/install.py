@@ -16,7 +16,7 @@ from grove.real.binaries import Locator, suits
 from grove.real.build import Builder
 from grove.real.cache import Cache, default_root
 from grove.real.failure import BuildFailed, NotInstalled, RealFailure
-from grove.real.progress import Progress, say
+from grove.real.progress import ProgressLine, say
 from grove.real.third_party import ThirdParty
 from grove.real.toolchain import build_environment, find_go
 from grove.real.versions import MINORS, Tool, tools
@@ -98,7 +98,7 @@ class Installer:
         return found is not None
 
     async def _build(self, tool: Tool, builder: Builder) -> None:
-        progress = Progress(tool.label)
+        progress = ProgressLine(tool.label)
         with self.cache.workspace() as place:
             try:
                 binary = await builder.build(tool, place, progress)
@@ -112,7 +112,7 @@ class Installer:
             stored = self.cache.store(tool, binary, built_with=builder.go.version, beside=beside)
         progress.finish(f"built, {stored.stat().st_size / 1e6:.0f} MB")
 
-    async def _is_right(self, tool: Tool, binary: Path, builder: Builder, progress: Progress) -> bool:
+    async def _is_right(self, tool: Tool, binary: Path, builder: Builder, progress: ProgressLine) -> bool:
         if tool.source:
             return await builder.is_what_was_asked(tool, binary, progress)
         return suits(tool, binary)

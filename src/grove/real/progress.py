@@ -22,7 +22,7 @@ def elapsed(seconds: float) -> str:
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02d} s"
 
 
-class Progress:
+class ProgressLine:
     """The steps of one program: downloading, building, done."""
 
     def __init__(

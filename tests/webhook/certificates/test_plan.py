@@ -52,7 +52,7 @@ OTHER = fresh(NOW - 30 * DAY)
 class Case:
     """What is there, and what becomes of the authority and of the server certificate."""
 
-    held: Material | None
+    stored: Material | None
     same_ca: bool = False
     same_server: bool = False
     why: tuple[str, ...] = ()
@@ -196,23 +196,23 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_secret_is_brought_into_order(case: Case) -> None:
-    seen = Situation(NOW, NAMES, case.held, case.served, case.present, case.trusted)
+    seen = Situation(NOW, NAMES, case.stored, case.served, case.present, case.trusted)
     plan = plan_material(seen)
     assert plan.why == case.why
-    held = case.held or Material()
-    assert (plan.material.ca_key == held.ca_key) == case.same_ca
-    assert (plan.material.chain == held.chain) == case.same_server
+    stored = case.stored or Material()
+    assert (plan.material.ca_key == stored.ca_key) == case.same_ca
+    assert (plan.material.chain == stored.chain) == case.same_server
     # Whatever was there, what is there then serves under every name, and is left alone.
     assert [
         refusal(serving(plan), plan.material.ca, NOW, name) for name in NAMES if name.endswith(".svc")
     ] == [None]
-    again = plan_material(replace(seen, held=plan.material, served=plan.material))
+    again = plan_material(replace(seen, stored=plan.material, served=plan.material))
     assert (again.why, again.material) == ((), plan.material)
 
 
 def test_what_was_served_is_trusted_beside_the_new_authority() -> None:
-    for held in (None, Material(), OTHER):
-        seen = Situation(NOW, NAMES, held, replace(GOOD, ca_key=b""), frozenset(prints(GOOD)))
+    for stored in (None, Material(), OTHER):
+        seen = Situation(NOW, NAMES, stored, replace(GOOD, ca_key=b""), frozenset(prints(GOOD)))
         plan = plan_material(seen)
         assert (plan.material.chain, plan.material.key) == (GOOD.chain, GOOD.key)
         assert len(prints(plan.material)) == 2
@@ -237,9 +237,9 @@ def test_an_authority_is_trusted_before_it_signs_and_dropped_when_nobody_serves_
     assert prints(second.material) == [new, before]
     assert refusal(serving(second), pem(certificates_in(second.material.ca)[:1]), NOW) is None
 
-    soon = replace(trusted, held=second.material, now=trusted.now + PERIODS.retired - timedelta(seconds=1))
+    soon = replace(trusted, stored=second.material, now=trusted.now + PERIODS.retired - timedelta(seconds=1))
     assert plan_material(soon).material == second.material
-    late = replace(trusted, held=second.material, now=trusted.now + PERIODS.retired)
+    late = replace(trusted, stored=second.material, now=trusted.now + PERIODS.retired)
     third = plan_material(late)
     assert third.why == ("authorities that nothing needs any more are dropped",)
     assert prints(third.material) == [new]

@@ -186,14 +186,14 @@ class OwnAuthority:
         self, found: Manifest | None, configurations: _Configurations, *, known: bool
     ) -> Situation:
         now = self._clock.now()
-        held = material_of(found) if found is not None else None
+        stored = material_of(found) if found is not None else None
         present = authorities_everywhere(configurations, now) if known else None
         self._trust.saw(present or ())
         trusted = self._trust.lasting()
-        if known and not configurations and held is not None:
+        if known and not configurations and stored is not None:
             # Nobody verifies anything yet: there is nobody to wait for.
-            trusted = frozenset(fingerprint(each) for each in authorities_in(held.ca, now))
-        return Situation(now, self._names, held, self._served, present, trusted, self._periods)
+            trusted = frozenset(fingerprint(each) for each in authorities_in(stored.ca, now))
+        return Situation(now, self._names, stored, self._served, present, trusted, self._periods)
 
     async def _found(self) -> Manifest | None:
         try:

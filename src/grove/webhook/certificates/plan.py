@@ -44,7 +44,7 @@ class Situation:
     #: What the server is called; the first is the name by which API servers verify it.
     names: Sequence[str]
     #: What the Secret holds; None where there is no Secret.
-    held: Material | None
+    stored: Material | None
     #: What this replica serves and what verifies it; None for one that has just started.
     served: Material | None = None
     #: The fingerprints of authorities that are in every caBundle now; None where that cannot be told.
@@ -92,11 +92,11 @@ def plan_material(seen: Situation) -> Plan:
     if isinstance(current, str) or (renewal and _may_sign(seen, current, signer)):
         why.append(f"a new server certificate is made: {renewal}")
         current = _sign(seen, signer)
-    elif seen.held is None or current.pair.chain != seen.held.chain:
+    elif seen.stored is None or current.pair.chain != seen.stored.chain:
         why.append("the server certificate in use is put back until a new authority is trusted")
     trusted = _to_trust(seen, signer, current)
     material = Material(current.pair.chain, current.pair.key, pem(trusted), signer.key_text)
-    if material == seen.held:
+    if material == seen.stored:
         why = []
     elif not why:
         why = ["authorities that nothing needs any more are dropped"]
@@ -105,31 +105,31 @@ def plan_material(seen: Situation) -> Plan:
 
 def plan_without_writing(seen: Situation) -> Plan | None:
     """What can be served where the Secret cannot be written; None if it holds nothing that can be."""
-    if seen.held is None:
+    if seen.stored is None:
         return None
-    found = _signed(seen, seen.held)
-    return None if isinstance(found, str) else Plan(seen.held, found.pair, found.issuer)
+    found = _signed(seen, seen.stored)
+    return None if isinstance(found, str) else Plan(seen.stored, found.pair, found.issuer)
 
 
 def _signer(seen: Situation) -> _Signer | str:
     """The authority in the Secret that can sign for long enough; else why there is none."""
-    if seen.held is None:
+    if seen.stored is None:
         return "there is no Secret"
-    if not seen.held.ca.strip() or not seen.held.ca_key.strip():
+    if not seen.stored.ca.strip() or not seen.stored.ca_key.strip():
         return "ca.crt or ca.key is missing or empty"
-    key = key_in(seen.held.ca_key)
+    key = key_in(seen.stored.ca_key)
     if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
         return "ca.key is not a private key in PEM that certificates can be signed with"
-    ours = [each for each in certificates_in(seen.held.ca) if belong_together(each, key)]
+    ours = [each for each in certificates_in(seen.stored.ca) if belong_together(each, key)]
     if not ours:
         return "ca.crt holds no certificate of ca.key"
-    lasting = [each for each in authorities_in(seen.held.ca, seen.now) if each in ours]
+    lasting = [each for each in authorities_in(seen.stored.ca, seen.now) if each in ours]
     if not lasting:
         return "the one in ca.crt is not an authority, or is not valid now"
     end = lasting[0].not_valid_after_utc
     if seen.now >= end - seen.periods.ahead:
         return f"the present one is valid until {rfc3339(end)} only"
-    return _Signer(lasting[0], key, seen.held.ca_key)
+    return _Signer(lasting[0], key, seen.stored.ca_key)
 
 
 def _new_signer(seen: Situation) -> _Signer:
@@ -142,15 +142,15 @@ def _new_signer(seen: Situation) -> _Signer:
 
 def _current(seen: Situation) -> _Signed | str:
     """What is to be served if nothing new is made; else why what is there cannot be."""
-    held = _signed(seen, seen.held) if seen.held is not None else "there is no Secret"
+    stored = _signed(seen, seen.stored) if seen.stored is not None else "there is no Secret"
     served = _signed(seen, seen.served) if seen.served is not None else "nothing was served before"
-    if isinstance(held, str):
-        return held if isinstance(served, str) else served
+    if isinstance(stored, str):
+        return stored if isinstance(served, str) else served
     if isinstance(served, str) or seen.present is None:
-        return held
+        return stored
     # Somebody exchanged the Secret: what no API server can verify yet waits its turn like any new authority.
-    unknown = fingerprint(held.issuer) not in seen.present
-    return served if unknown and fingerprint(served.issuer) in seen.present else held
+    unknown = fingerprint(stored.issuer) not in seen.present
+    return served if unknown and fingerprint(served.issuer) in seen.present else stored
 
 
 def _signed(seen: Situation, material: Material) -> _Signed | str:
@@ -185,7 +185,7 @@ def _sign(seen: Situation, signer: _Signer) -> _Signed:
 
 def _to_trust(seen: Situation, signer: _Signer, current: _Signed) -> list[x509.Certificate]:
     """The signer, the issuer of what is served, and others while a replica may still serve by them."""
-    others = authorities_in(seen.held.ca, seen.now) if seen.held is not None else []
+    others = authorities_in(seen.stored.ca, seen.now) if seen.stored is not None else []
     issued = current.pair.leaf.not_valid_before_utc + SKEW
     if seen.now >= issued + seen.periods.retired:
         others = []

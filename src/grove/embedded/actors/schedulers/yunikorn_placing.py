@@ -40,26 +40,26 @@ def decide(
     `share` is what its queue has left.
     """
     decision = Decision()
-    held = [pod for pod in pods if is_placeholder(pod) and not is_deleting(pod)]
+    placeholders = [pod for pod in pods if is_placeholder(pod) and not is_deleting(pod)]
     real = [pod for pod in pods if not is_placeholder(pod)]
     if application.state is State.RESERVING:
-        _reserve(application, held, desk, decision, share)
+        _reserve(application, placeholders, desk, decision, share)
         if decision.arm_timeout and now >= application.deadline:
             # Counted from the pod that started it, however long that sat behind gates.
             application.expired, decision.arm_timeout = True, False
     if application.expired:
-        _expire(application, held, decision)
-        held = []
+        _expire(application, placeholders, decision)
+        placeholders = []
     if application.state is State.RUNNING:
-        _run(application, real, held, desk, decision, share)
+        _run(application, real, placeholders, desk, decision, share)
     return decision
 
 
 def _reserve(
-    application: Application, held: Sequence[Manifest], desk: Desk, decision: Decision, share: Share
+    application: Application, placeholders: Sequence[Manifest], desk: Desk, decision: Decision, share: Share
 ) -> None:
-    _place(application, [pod for pod in held if not _node(pod, desk)], desk, decision, share)
-    placed = application.by_group(pod for pod in held if _node(pod, desk))
+    _place(application, [pod for pod in placeholders if not _node(pod, desk)], desk, decision, share)
+    placed = application.by_group(pod for pod in placeholders if _node(pod, desk))
     if placed and not application.armed:
         application.armed = decision.arm_timeout = True
     if all(len(placed.get(group.name, ())) >= group.minimum for group in application.groups):
@@ -67,29 +67,29 @@ def _reserve(
         decision.started = True
 
 
-def _expire(application: Application, held: Sequence[Manifest], decision: Decision) -> None:
+def _expire(application: Application, placeholders: Sequence[Manifest], decision: Decision) -> None:
     """The time is over: places that nobody took are given back, and a gang that is incomplete ends."""
     application.expired = False
     if application.state is State.RUNNING:
-        decision.dropped += held
+        decision.dropped += placeholders
         return
     decision.outcome = Outcome()
     if application.hard:
         decision.failed = True
         return
-    decision.dropped += held
+    decision.dropped += placeholders
     application.give_up_gang()
 
 
 def _run(
     application: Application,
     real: Sequence[Manifest],
-    held: Sequence[Manifest],
+    placeholders: Sequence[Manifest],
     desk: Desk,
     decision: Decision,
     share: Share,
 ) -> None:
-    places = list(held)
+    places = list(placeholders)
     ordinary: list[Manifest] = []
     for pod in real:
         if _node(pod, desk) or is_deleting(pod):
