@@ -11,6 +11,7 @@ import pytest
 import yaml
 from tests.cli.test_doctor import install, registered
 
+from grove.api import kinds
 from grove.cli.bundling.archive import Archive
 from grove.cli.bundling.collection import Wanted, collect
 from grove.cli.bundling.redaction import REMOVED, redacted, redacted_text
@@ -178,6 +179,153 @@ def test_a_bundle_holds_objects_events_logs_and_findings_and_no_secret() -> None
         assert [each["metadata"]["name"] for each in sets] == ["train"]
 
     run_world(story)
+
+
+# The operator's logs ------------------------------------------------------------------------------
+
+
+def operator_pod(name: str, logs: str = "", **more: Any) -> Manifest:
+    """A pod of the Deployment that `install` makes; the embedded cluster answers with these logs."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "grove-system",
+            "labels": {"app.kubernetes.io/name": "grove-operator"},
+            "annotations": {"embedded.grove.io/logs": logs or f"{name} started", **more},
+        },
+        "spec": {
+            "nodeName": "node-0",
+            "containers": [
+                {
+                    "name": "operator",
+                    "image": "grove",
+                    "env": [{"name": "HTTPS_PROXY", "value": f"http://me:{PLANTED}@proxy"}],
+                }
+            ],
+        },
+    }
+
+
+class Restarted(MemoryTransport):
+    """An API server that also has the log of the container before; the embedded one keeps one alone."""
+
+    former = "the last words of the one before"
+    asked: list[dict[str, str]]
+
+    async def send(self, method: str, path: str, **options: Any) -> Response:
+        query = dict(options.get("query") or ())
+        if not path.endswith("/log"):
+            return await super().send(method, path, **options)
+        self.asked.append(query)
+        if query.get("previous") == "true":
+            return Response(200, {}, self.former.encode())
+        return await super().send(method, path, **options)
+
+
+def log_of(archive: Archive, name: str) -> str:
+    return archive.entries[f"operator/logs/{name}.log"].decode()
+
+
+def restarted(world: World) -> tuple[Client, Restarted]:
+    transport = Restarted(world.cluster.app, USER)
+    transport.asked = []
+    return Client(transport, limiter=Limiter.off()), transport
+
+
+def test_of_each_pod_of_the_operator_there_is_the_log_and_that_of_the_container_before() -> None:
+    async def story(world: World) -> None:
+        await install(world)
+        for name in ("one", "two"):
+            await world.user.create(kinds.PODS, operator_pod(name))
+        stranger = operator_pod("stranger")
+        stranger["metadata"]["labels"] = {"app": "other"}
+        await world.user.create(kinds.PODS, stranger)
+        await world.settle()
+        client, transport = restarted(world)
+        archive = await collected(world, client)
+        logs = {name for name in archive.entries if name.startswith("operator/logs/")}
+        assert logs == {
+            f"operator/logs/{name}-operator{which}.log"
+            for name in ("one", "two")
+            for which in ("", "-previous")
+        }
+        assert log_of(archive, "one-operator") == "one started\n"
+        assert log_of(archive, "two-operator-previous") == Restarted.former
+        assert {each["sinceSeconds"] for each in transport.asked} == {"3600"}
+        assert "stranger" not in archive.entries["operator/pods.yaml"].decode()
+
+    run_world(story, operator=False)
+
+
+def test_nothing_that_was_planted_in_pods_and_logs_of_the_operator_is_in_the_bundle() -> None:
+    async def story(world: World) -> None:
+        await install(world)
+        said = (
+            f"level=info msg=connected password={PLANTED}\nAuthorization: Bearer {PLANTED}{PLANTED}\nas {JWT}"
+        )
+        pod = operator_pod("one", said, **{"example.com/api-token": PLANTED})
+        await world.user.create(kinds.PODS, pod)
+        await world.settle()
+        client, transport = restarted(world)
+        transport.former = f"https://me:{PLANTED}@registry.example.com refused"
+        archive = await collected(world, client)
+        everything = b"\n".join(archive.entries.values()).decode()
+        assert PLANTED not in everything
+        assert JWT not in everything
+        assert "level=info msg=connected" in log_of(archive, "one-operator")
+        assert "registry.example.com refused" in log_of(archive, "one-operator-previous")
+
+    run_world(story, operator=False)
+
+
+def test_of_a_long_log_the_end_is_kept() -> None:
+    async def story(world: World) -> None:
+        await install(world)
+        await world.user.create(kinds.PODS, operator_pod("one"))
+        await world.settle()
+        client, transport = restarted(world)
+        transport.former = "the beginning\n" + "x" * 79 * (1 << 16) + "\nthe end"
+        archive = await collected(world, client)
+        kept = log_of(archive, "one-operator-previous")
+        assert kept.endswith("\nthe end")
+        assert len(kept) <= 2 << 20
+
+    run_world(story, operator=False)
+
+
+@pytest.mark.parametrize("first", ["password=", "Authorization: Bearer "], ids=["password", "bearer"])
+def test_a_secret_whose_name_is_cut_off_with_the_beginning_of_a_log_is_not_kept(first: str) -> None:
+    async def story(world: World) -> None:
+        await install(world)
+        await world.user.create(kinds.PODS, operator_pod("one"))
+        await world.settle()
+        client, transport = restarted(world)
+        secret = PLANTED * 4
+        rest = "\n" + "x" * ((2 << 20) - len(secret) - 1)
+        transport.former = f"{first}{secret}{rest}"
+        archive = await collected(world, client)
+        assert PLANTED not in log_of(archive, "one-operator-previous")
+
+    run_world(story, operator=False)
+
+
+def test_a_log_that_cannot_be_read_is_said_and_the_others_are_there() -> None:
+    async def story(world: World) -> None:
+        await install(world)
+        waiting = operator_pod("waiting")
+        del waiting["spec"]["nodeName"]
+        waiting["spec"]["schedulerName"] = "nobody"
+        for pod in (operator_pod("one"), waiting):
+            await world.user.create(kinds.PODS, pod)
+        await world.settle()
+        archive = await collected(world, world.user)
+        assert log_of(archive, "one-operator") == "one started\n"
+        skipped = {each["what"]: each["why"] for each in archive.skipped}
+        assert "is waiting to start" in skipped["operator/logs/waiting-operator.log"]
+
+    run_world(story, operator=False)
 
 
 def test_what_may_not_be_read_and_what_is_too_much_is_in_the_index(tmp_path: Path) -> None:

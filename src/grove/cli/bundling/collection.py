@@ -146,7 +146,8 @@ async def _log(wanted: Wanted, archive: Archive, pod: Manifest, container: str, 
         if not previous:
             archive.skip(file, str(error))
         return
-    archive.add(file, redacted_text(text[-_LOG_BYTES:]))
+    # Only a whole text says what is a secret in it: the end of one may be all that is left of its line.
+    archive.add(file, redacted_text(text)[-_LOG_BYTES:])
 
 
 def _named_metrics(pod: Manifest) -> list[int]:

@@ -18,10 +18,12 @@ _WORDS: Final = (
 )
 _SECRET_NAME: Final = re.compile(rf"(?i){_WORDS}s?$")
 _SECRET_FLAG: Final = re.compile(rf"(?i)^--?[\w.-]*{_WORDS}[\w.-]*$")
+#: Names are limited here and below: of a long line without a space every place could begin one, which would
+#: take minutes.
 _ASSIGNED: Final = re.compile(
-    rf"(?i)([\w.-]*{_WORDS}[\w.-]*[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&\"']+)"
+    rf"(?i)([\w.-]{{0,64}}{_WORDS}[\w.-]{{0,200}}[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&\"']+)"
 )
-_URL: Final = re.compile(r"([a-zA-Z][\w+.-]*://)[^\s/@\"']+@")
+_URL: Final = re.compile(r"([a-zA-Z][\w+.-]{0,32}://)[^\s/@\"']+@")
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}")
 #: Tokens that are known by their looks: JWTs, keys of clouds and of code hosts, blocks of keys.
 _LOOKS: Final = re.compile(
