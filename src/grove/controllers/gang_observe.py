@@ -70,8 +70,11 @@ class GangObserver:
             pods=pods,
             owned=self._owned(gang),
             others=_OtherGangs(self.deps.cache, gang),
+            step_back=self._step_back(gang),
+            partial=self.partial.get(gang.key, PartialMemory()),
+            monotonic=self.deps.clock.monotonic(),
         )
-        seen = self._remembered(self._translated(self._after_base(self._of_a_set(seen))))
+        seen = self._translated(self._after_base(self._of_a_set(seen)))
         if is_standalone(gang) and backend is not None and duties.objects and seen.translated.failure is None:
             found = await self.standalone.preparations(gang, pods, backend, seen.context)
             return replace(seen, preparations=found)
@@ -158,16 +161,9 @@ class GangObserver:
         ]
         return replace(state, translated=translated, wanted_objects=wanted)
 
-    def _remembered(self, state: GangState) -> GangState:
-        """With what is remembered of the gang over time."""
-        gang, preemptions = state.gang.key, self.deps.preemptions
-        least, most = preemptions.left(gang, awaited=False), preemptions.left(gang, awaited=True)
-        return replace(
-            state,
-            step_back=StepBackTime(least, most),
-            partial=self.partial.get(gang, PartialMemory()),
-            monotonic=self.deps.clock.monotonic(),
-        )
+    def _step_back(self, gang: PodGang) -> StepBackTime:
+        key, preemptions = gang.key, self.deps.preemptions
+        return StepBackTime(preemptions.left(key, awaited=False), preemptions.left(key, awaited=True))
 
 
 def _of_one_owner(one: PodGang, other: PodGang) -> bool:

@@ -129,8 +129,9 @@ def mislabelled(clique: PodClique, pods: Iterable[Pod]) -> Iterator[tuple[Pod, d
     kept: dict[str, str] = {key: clique.labels[key] for key in _IDENTITY if key in clique.labels}
     kept[labels.POD_CLIQUE] = clique.name
     for pod in pods:
-        lost = {key: value for key, value in kept.items() if pod.labels.get(key) != value}
-        if pod.spec.hostname != names.hostname(clique.name, pod.labels.get(labels.POD_INDEX, "")):
+        told = pod.labels
+        lost = {key: value for key, value in kept.items() if told.get(key) != value}
+        if pod.spec.hostname != names.hostname(clique.name, told.get(labels.POD_INDEX, "")):
             index = names.hostname_index(clique.name, pod.spec.hostname)
             lost |= {labels.POD_INDEX: str(index)} if index is not None else {}
         if lost and not pod.terminating:
