@@ -32,6 +32,7 @@ from grove.cli import (
     version,
     wait_for,
 )
+from grove.cli.plain import plainly
 
 #: What a shell asks; see `completing`.
 _COMPLETE: Final = "__complete"
@@ -87,7 +88,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print("\n".join(answer(words[1:]).lines()))
         return 0
+    options = plainly(run.run, words[1:]) if words[:1] == ["run"] else None
     try:
+        if options is not None:
+            run.run(**options)
+            return 0
         code = app(args=words, standalone_mode=False, prog_name=_called())
     except typer.Abort:
         return 130
