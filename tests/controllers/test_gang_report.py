@@ -233,17 +233,32 @@ def test_a_gang_that_only_waits_is_no_warning() -> None:
     play(story)
 
 
-def test_that_there_is_no_guarantee_is_told_once() -> None:
+LOST = Treatment(Capability.GANG, Fidelity.NOT_EXPRESSIBLE, "this scheduler has no gangs")
+WITHOUT_GUARANTEE = Translated(Translation((), (LOST,)))
+
+
+def test_that_nothing_guarantees_a_gang_is_told_with_its_placement() -> None:
     async def story(steps: Steps) -> None:
-        why = "this scheduler has no gangs"
-        lost = Treatment(Capability.GANG, Fidelity.NOT_EXPRESSIBLE, why)
-        translated = Translated(Translation((), (lost,)))
         waiting = Saying(Reading(Verdict.WAITING, "Queued", "-"))
-        about = replace(await seen(steps, backend=waiting), translated=translated)
-        await written(steps, about)
-        other = Saying(Reading(Verdict.WAITING, "Admitted", "it is first in its queue."))
-        await written(steps, replace(await seen(steps, backend=other), translated=translated))
-        assert await messages(steps, "NoGangGuarantee") == [why]
+        await written(steps, replace(await seen(steps, backend=waiting), translated=WITHOUT_GUARANTEE))
+        assert await steps.events() == []
+        placed = await seen(steps, backend=Saying(PLACED), ready=True)
+        await written(steps, replace(placed, translated=WITHOUT_GUARANTEE))
+        assert await messages(steps, "NoGangGuarantee") == []
+        (said,) = await messages(steps, "Scheduled")
+        assert said.endswith(f" Not guaranteed: {LOST.reason}")
+
+    play(story)
+
+
+def test_that_a_placed_gang_lost_its_guarantee_is_told_once() -> None:
+    async def story(steps: Steps) -> None:
+        await written(steps, await seen(steps, backend=Saying(PLACED), ready=True))
+        without = replace(await seen(steps, backend=Saying(PLACED), ready=True), translated=WITHOUT_GUARANTEE)
+        await written(steps, without)
+        worse = replace(await seen(steps, backend=Saying(PLACED), ready=False), translated=WITHOUT_GUARANTEE)
+        await written(steps, worse)
+        assert await messages(steps, "NoGangGuarantee") == [LOST.reason]
 
     play(story)
 

@@ -3,7 +3,6 @@
 import io
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,15 +12,6 @@ from grove.runtime import logs
 from grove.runtime.metrics import Metrics
 
 
-@pytest.fixture
-def restore() -> Iterator[None]:
-    root = logging.getLogger("grove")
-    before = (list(root.handlers), root.level, root.propagate)
-    yield
-    root.handlers[:], root.level, root.propagate = before
-
-
-@pytest.mark.usefixtures("restore")
 def test_a_json_line_has_the_message_its_fields_and_who_was_at_work() -> None:
     stream = io.StringIO()
     logs.configure(level="info", format="json", stream=stream)
@@ -46,7 +36,6 @@ def test_a_json_line_has_the_message_its_fields_and_who_was_at_work() -> None:
     }
 
 
-@pytest.mark.usefixtures("restore")
 def test_an_exception_stays_on_the_line_of_its_record() -> None:
     stream = io.StringIO()
     logs.configure(format="json", stream=stream)
@@ -58,7 +47,6 @@ def test_an_exception_stays_on_the_line_of_its_record() -> None:
     assert "ValueError: mine" in json.loads(line)["exception"]
 
 
-@pytest.mark.usefixtures("restore")
 def test_a_text_line_is_for_people() -> None:
     stream = io.StringIO()
     logs.configure(level="debug", format="text", stream=stream)
@@ -67,7 +55,6 @@ def test_a_text_line_is_for_people() -> None:
     assert stream.getvalue()[13:] == 'debug   look again  key=ns/a  why="2 of 8 missing"  seconds=5\n'
 
 
-@pytest.mark.usefixtures("restore")
 def test_a_list_is_names_with_commas_for_people_and_a_list_for_machines() -> None:
     people, machines = io.StringIO(), io.StringIO()
     logs.configure(format="text", stream=people)
