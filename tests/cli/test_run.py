@@ -1,6 +1,5 @@
 """`grove run`: the operator against a cluster, and one sentence for everything that keeps it from working."""
 
-import asyncio
 import signal
 import socket
 from collections.abc import Iterator
@@ -10,12 +9,7 @@ import pytest
 import yaml
 
 from grove.api import kinds
-from grove.api.config import load
-from grove.cli.permissions import Need, missing, needed, sentence
-from grove.embedded.cluster import ClusterOptions, EmbeddedCluster
-from grove.kube.client import Client
-from grove.kube.config import load as connection
-from grove.kube.transport import HttpTransport
+from grove.cli.permissions import Need, sentence
 
 from .conftest import Grove
 from .processes import kubectl, listening_elsewhere, started
@@ -121,48 +115,6 @@ def test_missing_crds_are_named_with_the_way_to_install_them(tmp_path: Path, gro
     )
     assert (tree.code, tree.out) == (1, "")
     assert "the cluster does not serve podcliquesets.grove.io" in tree.err
-
-
-def test_permissions_that_are_missing_are_found_and_listed(tmp_path: Path) -> None:
-    async def look() -> list[Need]:
-        options = ClusterOptions(nodes=0, actors=False, force=True)
-        async with EmbeddedCluster(options) as cluster:
-            admin = cluster.client()
-            await admin.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "weak"}})
-            rules = [
-                {"apiGroups": ["grove.io", "scheduler.grove.io"], "resources": ["*"], "verbs": ["*"]},
-                {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
-                {"apiGroups": [""], "resources": ["services", "serviceaccounts", "events"], "verbs": ["*"]},
-                {
-                    "apiGroups": ["apps", "autoscaling", "policy", "resource.k8s.io", "resource.nvidia.com"],
-                    "resources": ["*"],
-                    "verbs": ["*"],
-                },
-                {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["*"]},
-            ]
-            group = "/apis/rbac.authorization.k8s.io/v1"
-            await admin.create(f"{group}/clusterroles", {"metadata": {"name": "weak"}, "rules": rules})
-            binding = {
-                "metadata": {"name": "weak"},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "weak"},
-                "subjects": [{"kind": "ServiceAccount", "name": "weak", "namespace": "default"}],
-            }
-            await admin.create(f"{group}/clusterrolebindings", binding)
-            path = "/api/v1/namespaces/default/serviceaccounts/weak/token"
-            token = await admin.create(path, {"spec": {}})
-            file = tmp_path / "weak"
-            content = cluster.kubeconfig()
-            content["users"][0]["user"] = {"token": token["status"]["token"]}
-            file.write_text(yaml.safe_dump(content))
-            client = Client(HttpTransport(connection(str(file))))
-            try:
-                return await missing(client, needed(load(""), [], namespace="default"))
-            finally:
-                await client.close()
-
-    denied = asyncio.run(look())
-    assert denied == [Need(verb, kinds.PODS) for verb in ("get", "create", "patch", "delete")]
-    assert sentence(denied) == "pods (get, create, patch, delete)"
 
 
 def test_the_sentence_names_subresources_and_namespaces() -> None:

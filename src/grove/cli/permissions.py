@@ -1,6 +1,7 @@
 """Which permissions the operator needs, and which of them it lacks.
 
-Asks the API server about each of them (SelfSubjectAccessReview); never tries a write to find out. Where the
+Asks the API server which rules hold for the operator (SelfSubjectRulesReview, one question a namespace), and
+about each permission that no rule shows (SelfSubjectAccessReview); never tries a write to find out. Where the
 server does not answer such questions, nothing counts as missing.
 """
 
@@ -22,6 +23,9 @@ REVIEWS: Final = resource(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
 LEASES: Final = resource("coordination.k8s.io", "v1", "Lease")
+RULES: Final = resource(
+    "authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False
+)
 
 _READ: Final = ("list", "watch")
 _OWN: Final = ("list", "watch", "get", "create", "patch", "delete")
@@ -29,6 +33,8 @@ _OWN: Final = ("list", "watch", "get", "create", "patch", "delete")
 _OWNERS: Final = (kinds.CLIQUESETS, kinds.SCALING_GROUPS, kinds.CLIQUES, kinds.GANGS)
 #: Questions asked at the same time.
 _AT_ONCE: Final = 16
+#: No namespace can have this name, so that only rules for the whole cluster hold there.
+_NO_NAMESPACE: Final = "-"
 
 
 class Need(NamedTuple):
@@ -171,6 +177,62 @@ def _certificate_needs(configuration: OperatorConfiguration, namespace: str) -> 
 
 async def missing(client: Client, needs: Sequence[Need]) -> list[Need]:
     """Those of the needs that the API server denies, in the same order."""
+    places = sorted({need.namespace for need in needs})
+    found = await asyncio.gather(*(_rules(client, place) for place in places))
+    rules = dict(zip(places, found, strict=True))
+    return await _denied(client, [need for need in needs if not covered(need, rules[need.namespace])])
+
+
+def covered(need: Need, rules: Iterable[Manifest]) -> bool:
+    """Whether one of the rules allows what is needed. That none does proves nothing.
+
+    Some authorizers have no rules to show.
+    """
+    return any(_covers(rule, need) for rule in rules)
+
+
+def _covers(rule: Manifest, need: Need) -> bool:
+    names = rule.get("resourceNames") or ()
+    return (
+        _has(rule.get("verbs"), need.verb)
+        and _has(rule.get("apiGroups"), need.resource.gvk.group)
+        and _names_resource(rule.get("resources") or (), need)
+        and (not names or need.name in names)
+    )
+
+
+def _has(listed: Sequence[str] | None, wanted: str) -> bool:
+    return listed is not None and (wanted in listed or "*" in listed)
+
+
+def _names_resource(listed: Sequence[str], need: Need) -> bool:
+    plural, part = need.resource.plural, need.subresource
+    wanted = {"*", f"{plural}/{part}", f"*/{part}"} if part else {"*", plural}
+    return not wanted.isdisjoint(listed)
+
+
+async def _rules(client: Client, namespace: str) -> list[Manifest]:
+    """The rules that hold in a namespace, or for the whole cluster; none where the server does not know all.
+
+    An authorizer that cannot list its rules may deny what those of another allow.
+    """
+    review: Manifest = {
+        "apiVersion": RULES.api_version,
+        "kind": RULES.kind,
+        "spec": {"namespace": namespace or _NO_NAMESPACE},
+    }
+    try:
+        answer = await client.create(RULES, review, type=dict)
+    except Unreachable:
+        raise
+    except ApiError:
+        return []
+    status = answer.get("status") or {}
+    return [] if status.get("incomplete", True) else list(status.get("resourceRules") or ())
+
+
+async def _denied(client: Client, needs: Sequence[Need]) -> list[Need]:
+    """Those of the needs that the API server denies when it is asked about each."""
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def denied(need: Need) -> bool:

@@ -86,6 +86,30 @@ async def check_asking_whether_one_may(api: Contract) -> Observation:
     return [[answer.status, answer.body["status"]["allowed"]] for answer in answers]
 
 
+async def check_asking_what_one_may(api: Contract) -> Observation:
+    robot = await _account(api, "robot")
+    await _grant(api, "robot", {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]})
+    for _ in range(50):
+        if (await robot.get(api.maps)).status == 200:
+            break
+    answers = []
+    # No namespace can have the second name: only what holds in the whole cluster is told of it.
+    for namespace in (api.namespace, "-", ""):
+        review: Manifest = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectRulesReview",
+            "spec": {"namespace": namespace},
+        }
+        answer = await robot.create("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", review)
+        status = answer.body.get("status")
+        if answer.status != 201 or not isinstance(status, dict):
+            answers.append(answer.refused)
+            continue
+        about_maps = [each for each in status["resourceRules"] if each["resources"] == ["configmaps"]]
+        answers.append([answer.status, about_maps, status["incomplete"]])
+    return answers
+
+
 async def check_asking_who_one_is(api: Contract) -> Observation:
     robot = await _account(api, "robot")
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}

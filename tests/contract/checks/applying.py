@@ -112,6 +112,17 @@ async def check_field_owners_can_be_cleared(api: Contract) -> Observation:
     return (await api.json_patch(f"{api.maps}/s1", operations)).meta.get("managedFields")
 
 
+async def check_cleared_field_owners_are_recorded_again_once_somebody_applies(api: Contract) -> Observation:
+    await api.create(api.maps, config_map("s1", {"a": "1"}))
+    operations: list[Manifest] = [
+        {"op": "add", "path": "/metadata/managedFields", "value": [{}]},
+        {"op": "replace", "path": "/data/a", "value": "2"},
+    ]
+    seen = [(await api.json_patch(f"{api.maps}/s1", operations)).meta.get("managedFields")]
+    seen.append((await api.merge(f"{api.maps}/s1", {"data": {"a": "3"}})).meta.get("managedFields"))
+    return [*seen, _as_text(_owners(await _apply(api, {"b": "1"}, manager="b")))]
+
+
 async def check_applying_to_an_object_that_somebody_created(api: Contract) -> Observation:
     await api.create(api.maps, config_map("s1"), fieldManager="creator")
     same = await _apply(api, {"a": "1"})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from grove.embedded.access.authentication import Authenticator
 from grove.embedded.access.rbac import Attributes, Authorizer
-from grove.embedded.errors import Manifest
+from grove.embedded.errors import Manifest, bad_request
 from grove.embedded.identity import User
 from grove.embedded.resource_type import ResourceType
 
@@ -26,6 +26,8 @@ class Reviews:
                 status = self._token(review)
             case "SelfSubjectRulesReview":
                 wanted = (review.get("spec") or {}).get("namespace", "")
+                if not wanted:
+                    raise bad_request("no namespace on request")
                 status = self._rules(user, wanted)
             case _:
                 status = self._access(resource.kind, namespace, review, user)

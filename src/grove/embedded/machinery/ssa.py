@@ -138,21 +138,19 @@ def track(
     meta = new["metadata"]
     given = meta.get("managedFields")
     base = given if given else ((old or {}).get("metadata") or {}).get("managedFields") or []
-    if mode == "off" or (mode == "lazy" and not any(raw.get("operation") == "Apply" for raw in base)):
+    entries = _read(base)
+    applied = any(entry.operation == "Apply" for entry in entries.values())
+    # Once a record was cleared, nothing is recorded until somebody applies.
+    cleared = old is not None and not entries
+    if mode == "off" or (mode == "lazy" and not applied) or cleared:
         meta.pop("managedFields", None)
         return
-    entries = _read(base)
     changed, gone = _changes(old, new, schema)
     if changed is None and gone is None:
         _write(new, entries)
         return
     me = (manager, operation, subresource)
-    for identity, entry in list(entries.items()):
-        fields = difference(entry.fields, gone) if gone else entry.fields
-        if changed and identity != me:
-            fields = difference(fields, changed)
-        if fields is not entry.fields:
-            entries[identity] = replace(entry, fields=fields)
+    _take_away(entries, changed, gone, me=me)
     if changed:
         mine = entries.get(me)
         fields = union(mine.fields, changed) if mine else changed
@@ -160,6 +158,18 @@ def track(
             manager, operation, api_version or new.get("apiVersion", ""), now, subresource, fields
         )
     _write(new, entries)
+
+
+def _take_away(
+    entries: Entries, changed: Tree | None, gone: Tree | None, *, me: tuple[str, str, str]
+) -> None:
+    """Nobody owns what is gone, and nobody else what one writer changed."""
+    for identity, entry in list(entries.items()):
+        fields = difference(entry.fields, gone) if gone else entry.fields
+        if changed and identity != me:
+            fields = difference(fields, changed)
+        if fields is not entry.fields:
+            entries[identity] = replace(entry, fields=fields)
 
 
 def _changes(old: Manifest | None, new: Manifest, schema: Schema | None) -> tuple[Tree | None, Tree | None]:
