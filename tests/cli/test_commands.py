@@ -64,6 +64,36 @@ def test_an_operator_without_webhooks_loads_no_cryptography() -> None:
     assert ran.stdout.strip() == "False"
 
 
+#: Runs a command as a production image does, which has no engine for CEL.
+IMAGE = """
+import sys
+sys.modules["cel_expr_python"] = None
+from grove.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def in_an_image(*words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", IMAGE, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_set_is_rendered_in_a_production_image(examples: Path) -> None:
+    ran = in_an_image("render", "-f", str(examples / "disaggregated.yaml"), "-o", "name")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "podgang.scheduler.grove.io/disaggregated-0" in ran.stdout
+
+
+@pytest.mark.parametrize("command", ["up", "demo"])
+def test_a_production_image_says_what_the_embedded_cluster_lacks_there(command: str) -> None:
+    ran = in_an_image(command)
+    assert ran.returncode == 1
+    assert ran.stderr == (
+        "grove: the embedded cluster needs cel-expr-python, which is not installed: "
+        "pip install 'grove-operator[embedded]'\n"
+    )
+
+
 def test_the_version_is_a_line_or_data(grove: Grove) -> None:
     assert grove("version").out == f"grove {__version__}\n"
     assert json.loads(grove("version", "-o", "json").out)["grove"] == __version__

@@ -131,7 +131,7 @@ def test_every_sentence_of_the_operator_exists() -> None:
     for row in rows("The operator"):
         for sentence in _QUOTED.findall(row[0]):
             parts = [
-                part.strip(" ()") for part in re.sub(r"^(permissions|cache): ", "", sentence).split("...")
+                part.strip(" (),") for part in re.sub(r"^(permissions|cache): ", "", sentence).split("...")
             ]
             if any(len(part) > 3 and part not in code for part in parts):
                 missing.append(sentence)

@@ -104,6 +104,10 @@ def require_embedded() -> None:
     """Raise the sentence that helps where the embedded cluster was left out, as in a production image."""
     try:
         import grove.embedded.cluster  # noqa: F401
+        from grove.embedded.machinery.cel import environment
+
+        # Its package is loaded when a rule is compiled, which would be too late for a sentence.
+        environment()
     except ImportError as error:
         raise Failed(
             f"the embedded cluster needs {error.name}, which is not installed: "

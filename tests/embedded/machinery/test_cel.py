@@ -164,8 +164,9 @@ def test_without_the_engine_the_error_names_the_extra(monkeypatch: pytest.Monkey
 
     cel.environment.cache_clear()
     monkeypatch.setattr("importlib.import_module", absent)
-    with pytest.raises(ValueError, match=r"grove-operator\[embedded\]"):
+    with pytest.raises(ImportError, match=r"grove-operator\[embedded\]") as raised:
         cel.compile_rule("self.never_compiled_before == 1")
+    assert raised.value.name == "cel-expr-python"
     cel.environment.cache_clear()
 
 

@@ -27,9 +27,8 @@ _RESERVED = frozenset(
         *("package", "namespace", "return", "var", "void", "while"),
     }
 )
-MISSING = (
-    "CEL rules need the package cel-expr-python, which is not installed: install grove-operator[embedded]"
-)
+_PACKAGE = "cel-expr-python"
+MISSING = f"CEL rules need the package {_PACKAGE}, which is not installed: install grove-operator[embedded]"
 
 
 class _Value(Protocol):
@@ -85,7 +84,10 @@ def first_line(error: object) -> str:
 
 @lru_cache(2)
 def environment(*names: str) -> Any:
-    """The engine with Kubernetes' functions, and with these names for values of any type."""
+    """The engine with Kubernetes' functions, and with these names for values of any type.
+
+    Raises ImportError where its package was left out: no rule is wrong for that.
+    """
     try:
         engine = importlib.import_module("cel_expr_python.cel")
         extensions = [
@@ -93,7 +95,7 @@ def environment(*names: str) -> Any:
             for name in ("optional", "strings", "math", "bindings")
         ]
     except ImportError as error:
-        raise ValueError(MISSING) from error
+        raise ImportError(MISSING, name=_PACKAGE) from error
     variables = dict.fromkeys(names, engine.Type.DYN)
     return engine.NewEnv(variables=variables, extensions=extensions, functions=declarations(engine))
 
