@@ -139,6 +139,9 @@ REFUSED: Final = {
     "replicaCount: many": "replicaCount",
     "image: {pullPolicy: Sometimes}": "pullPolicy",
     "config: {leaderElection: {enabled: false}}": "must be 1 without config.leaderElection.enabled",
+    "config: {server: {metrics: {port: 9444}}}\nnetworkPolicy: {metricsFrom: [{podSelector: {}}]}": (
+        "networkPolicy.metricsFrom: cannot limit a port that everybody must be able to probe"
+    ),
 }
 
 

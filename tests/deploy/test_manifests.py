@@ -16,6 +16,7 @@ from grove.api.config import load, unknown_keys
 from grove.cli.main import app
 from grove.cli.manifests.installation import desired_installation, desired_namespace
 from grove.cli.manifests.values import values_from
+from grove.errors import InvalidConfiguration
 from grove.extensions import registry_for
 from grove.meta import Manifest
 
@@ -221,6 +222,17 @@ def test_to_keep_workloads_is_to_keep_the_definitions() -> None:
     assert len(definitions) == 5
     assert all(each["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"} for each in definitions)
     assert "CustomResourceDefinition" not in {kind for kind, _ in installed({"crds": {"install": False}})}
+
+
+def test_who_reads_metrics_cannot_be_limited_on_the_port_of_the_probes() -> None:
+    peers: Manifest = {"networkPolicy": {"metricsFrom": [{"podSelector": {}}]}}
+    assert one("NetworkPolicy", peers)["spec"]["ingress"][1]["from"] == [{"podSelector": {}}]
+    together: Manifest = {"config": {"server": {"metrics": {"port": 9444}}}}
+    assert one("NetworkPolicy", together)["spec"]["ingress"][1] == {
+        "ports": [{"port": 9444, "protocol": "TCP"}]
+    }
+    with pytest.raises(InvalidConfiguration, match=r"networkPolicy\.metricsFrom: cannot limit a port"):
+        values_from(peers, together)
 
 
 REFUSED: Final = {

@@ -340,6 +340,12 @@ def values_from(*overrides: Manifest) -> Values:
             "the values are not valid: replicaCount: must be 1 without config.leaderElection.enabled; "
             f"got {values.replica_count}"
         )
+    server = configuration.server
+    if values.network_policy.metrics_from and server.metrics.port == server.health_probes.port:
+        raise InvalidConfiguration(
+            "the values are not valid: networkPolicy.metricsFrom: cannot limit a port that everybody must be "
+            "able to probe; give config.server.metrics.port and config.server.healthProbes.port two numbers"
+        )
     return values
 
 
