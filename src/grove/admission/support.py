@@ -16,13 +16,21 @@ from grove.plan.domains import NO_GROUP, asks_for_gpus
 
 #: Annotations of ours that a set or a role may have and that do something.
 _EFFECTIVE: Final = frozenset({labels.RECONCILE_TRIGGER, labels.MNNVL_GROUP})
+_SET: Final = "metadata"
+_ROLE: Final = "spec.template.cliques"
 #: Those that do something in one place only: scheduler, budgets, pauses and protection are for whole sets.
 _PLACES: Final = {
-    labels.SCHEDULER_BACKEND: "metadata",
-    labels.DISRUPTION_BUDGET: "metadata",
-    labels.UPDATE_PAUSED: "metadata",
-    labels.DISABLE_PROTECTION: "metadata",
-    labels.RESTARTED_AT: "spec.template.cliques",
+    labels.SCHEDULER_BACKEND: _SET,
+    labels.DISRUPTION_BUDGET: _SET,
+    labels.UPDATE_PAUSED: _SET,
+    labels.DISABLE_PROTECTION: _SET,
+    labels.RESTARTED_AT: _ROLE,
+}
+#: What to do with an annotation that has no effect.
+_INSTEAD: Final = {
+    _SET: "put it into metadata.annotations of the set",
+    _ROLE: "put it into the annotations of a role, spec.template.cliques[].annotations",
+    labels.TOPOLOGY_NAME: "name the ClusterTopologyBinding in topologyConstraint.topologyName",
 }
 
 
@@ -72,14 +80,19 @@ def annotation_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
 
 
 def notices(cliqueset: PodCliqueSet) -> list[FieldError]:
-    """What of a set is accepted but has no effect in this release."""
+    """What of a set is accepted but has no effect."""
     found = [
-        FieldError(f"{place}.annotations[{key}]", "has no effect in this release")
+        FieldError(f"{place}.annotations[{key}]", f"has no effect here; {_instead(key)}")
         for place, annotations in _annotated(cliqueset)
         for key in annotations
         if key.startswith(labels.GROVE_PREFIX) and key not in _EFFECTIVE and not _is_in_place(place, key)
     ]
     return [*found, *_domains_without_gpus(cliqueset), *crowded_claims(cliqueset)]
+
+
+def _instead(key: str) -> str:
+    """What whoever wrote an annotation that has no effect probably wants."""
+    return _INSTEAD.get(_PLACES.get(key, key), "remove it, or correct its name")
 
 
 def _is_in_place(place: str, key: str) -> bool:
