@@ -345,7 +345,7 @@ async def _require_crds(client: Client) -> None:
     if missing:
         raise MissingResources(
             f"the cluster does not serve {', '.join(missing)}; "
-            "install Grove's CRDs first: grove crds | kubectl apply -f -"
+            "install Grove's CRDs first: grove crds | kubectl apply --server-side -f -"
         )
 
 

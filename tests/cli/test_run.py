@@ -111,7 +111,7 @@ def test_missing_crds_are_named_with_the_way_to_install_them(tmp_path: Path, gro
     assert ran.code == 1
     assert ran.err.splitlines()[-1] == (
         "grove: the cluster does not serve podgangs.scheduler.grove.io; "
-        "install Grove's CRDs first: grove crds | kubectl apply -f -"
+        "install Grove's CRDs first: grove crds | kubectl apply --server-side -f -"
     )
     assert (tree.code, tree.out) == (1, "")
     assert "the cluster does not serve podcliquesets.grove.io" in tree.err

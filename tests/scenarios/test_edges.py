@@ -294,7 +294,7 @@ def test_an_operator_without_its_crds_refuses_to_start_and_says_what_helps() -> 
         with pytest.raises(MissingResources) as refused:
             await world.start_operator()
         assert "podgangs.scheduler.grove.io" in str(refused.value)
-        assert "grove crds | kubectl apply -f -" in str(refused.value)
+        assert "grove crds | kubectl apply --server-side -f -" in str(refused.value)
 
     run_world(story, operator=False)
 

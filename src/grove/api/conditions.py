@@ -348,7 +348,7 @@ TABLE: Final[tuple[Entry, ...]] = (
     Entry(
         "PodClique",
         MIN_AVAILABLE_REACHED,
-        "The clique has had minAvailable pods in this start of its gang; only since then is a breach a loss.",
+        "The clique has had minAvailable pods in this start of its gang; before, no breach has it recycled.",
         (SUFFICIENT_READY_PODS,),
     ),
     Entry(

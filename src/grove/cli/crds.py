@@ -12,7 +12,7 @@ def crds(
 ) -> None:
     """Print Grove's CustomResourceDefinitions.
 
-    Install them with: grove crds | kubectl apply -f -
+    Install them with: grove crds | kubectl apply --server-side -f -
 
     YAML has one document for each; JSON is one List. Both can be piped into kubectl.
     """

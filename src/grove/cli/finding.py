@@ -33,7 +33,7 @@ async def find(client: Client, namespace: str, name: str = "", *, nodes: bool = 
     except NotFound:
         raise Failed(
             f"the cluster does not serve {kinds.CLIQUESETS}; "
-            "install Grove's CRDs first: grove crds | kubectl apply -f -"
+            "install Grove's CRDs first: grove crds | kubectl apply --server-side -f -"
         ) from None
     if name and not sets:
         return World(())

@@ -22,7 +22,7 @@ async def lacking(client: Client, configuration: OperatorConfiguration) -> list[
     if absent:
         found.append(
             f"the cluster does not serve {', '.join(absent)}; --install-crds installs Grove's CRDs "
-            "(or: grove crds | kubectl apply -f -)"
+            "(or: grove crds | kubectl apply --server-side -f -)"
         )
     scheduler = configuration.scheduler
     registry = registry_for(scheduler)

@@ -12,7 +12,7 @@ from grove.errors import Forbidden, NotFound
 from grove.kube.client import Client
 from grove.meta import Key, Manifest, Resource, resource
 from grove.webhook.registrations import AUTHORIZER_NAME, ServedAt, desired_webhook_configurations
-from grove.words import duration_in_words
+from grove.words import counted, duration_in_words
 
 _GROUP: Final = "admissionregistration.k8s.io"
 SLICES: Final = resource("discovery.k8s.io", "v1", "EndpointSlice")
@@ -129,7 +129,7 @@ async def _answered(client: Client, there: Sequence[Manifest]) -> list[Finding]:
     endpoints = [each for item in slices for each in item.get("endpoints") or ()]
     ready = [each for each in endpoints if (each.get("conditions") or {}).get("ready", True)]
     if ready:
-        return [fine("webhooks", f"Service {service} has {len(ready)} ready endpoints")]
+        return [fine("webhooks", f"Service {service} has {counted(len(ready), 'ready endpoint')}")]
     said = f"Service {service} has no ready endpoint: every request that a webhook matches fails"
     return [
         failed("webhooks", said, fix="see why the operator is not ready: its /readyz says it", link=_LINK)
