@@ -239,6 +239,7 @@ REFUSED: Final = {
     "--set replicas=3": "replicas: unknown field",
     "--set replicaCount=many": "replicaCount: must be a whole number",
     "--set replicaCount=0": "replicaCount: must be at least 1",
+    "--set flowControl.shares=0": "flowControl.shares: must be at least 1; got 0",
     "--set config.leaderElection.enabled=false": "replicaCount: must be 1 without config.leaderElection.enabled",
     "--set config.logLevel=loud": "logLevel: must be one of",
     "--set config.server.webhoks.port=1": "config.server.webhoks: unknown field",

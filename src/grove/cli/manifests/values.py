@@ -331,10 +331,12 @@ def values_from(*overrides: Manifest) -> Values:
     except InvalidInput as error:
         raise InvalidConfiguration(f"the values are not valid: {error}") from None
     configuration = values.configuration
-    if values.replica_count < 1:
-        raise InvalidConfiguration(
-            f"the values are not valid: replicaCount: must be at least 1; got {values.replica_count}"
-        )
+    for field, number in (
+        ("replicaCount", values.replica_count),
+        ("flowControl.shares", values.flow_control.shares),
+    ):
+        if number < 1:
+            raise InvalidConfiguration(f"the values are not valid: {field}: must be at least 1; got {number}")
     if values.replica_count > 1 and not configuration.leader_election.enabled:
         raise InvalidConfiguration(
             "the values are not valid: replicaCount: must be 1 without config.leaderElection.enabled; "
