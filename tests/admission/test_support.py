@@ -89,16 +89,16 @@ def test_nothing_is_said_of_an_annotation_that_does_what_it_says(marks: dict[str
 WITHOUT_EFFECT = {
     ("set", "grove__auto_mnnvl"): "remove it, or correct its name",
     ("set", "grove__typo"): "remove it, or correct its name",
-    ("set", "grove__topology_name"): "name the ClusterTopologyBinding in topologyConstraint.topologyName",
-    ("set", "grove__restarted_at"): "put it into the annotations of a role",
-    ("role", "grove__scheduler_backend"): "put it into metadata.annotations of the set",
+    ("set", "grove__topology_name"): "topologyConstraint.topologyName names the ClusterTopologyBinding",
+    ("set", "grove__restarted_at"): "it belongs in the annotations of a role",
+    ("role", "grove__scheduler_backend"): "it belongs in metadata.annotations of the set",
 }
 
 
 @pytest.mark.parametrize(("on", "key"), WITHOUT_EFFECT)
 def test_an_annotation_of_ours_without_effect_is_told_with_what_to_do_instead(on: str, key: str) -> None:
     (notice,) = notices(make.view(PodCliqueSet, annotated(on, **{key: "true"})))
-    assert notice.message.startswith(f"has no effect here; {WITHOUT_EFFECT[on, key]}")
+    assert notice.message.startswith(f"has no effect here: {WITHOUT_EFFECT[on, key]}")
 
 
 @pytest.mark.parametrize("on", WHERE)

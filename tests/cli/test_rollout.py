@@ -208,7 +208,7 @@ def test_a_restart_replaces_the_pods_of_the_roles_that_are_meant(cluster: Users)
     assert not user.pods("leader").keys() & leaders.keys()
     refused = user.rollout("restart", "--clique", "nobody")
     assert (refused.code, refused.out) == (1, "")
-    assert "has no clique nobody; it has: leader, worker" in refused.err
+    assert "has no role nobody; its roles: leader, worker" in refused.err
     assert user.rollout("restart").code == 0
     assert user.rollout("status", *LIMIT).code == 0
     assert not user.pods("worker").keys() & workers.keys()

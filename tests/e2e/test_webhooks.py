@@ -211,7 +211,7 @@ def test_what_is_left_out_is_filled_in_and_a_good_set_runs(plane: Plane, tmp_pat
         short["metadata"]["annotations"] = {"grove.io/typo": "x"}
         code, said = await guard.apply(short)
         assert code == 0, said
-        assert "Warning: metadata.annotations[grove.io/typo]: has no effect here; " in said
+        assert "Warning: metadata.annotations[grove.io/typo]: has no effect here: " in said
         found = await guard.stored("train")
         assert found is not None
         spec = found["spec"]["template"]["cliques"][0]["spec"]

@@ -28,9 +28,9 @@ _PLACES: Final = {
 }
 #: What to do with an annotation that has no effect.
 _INSTEAD: Final = {
-    _SET: "put it into metadata.annotations of the set",
-    _ROLE: "put it into the annotations of a role, spec.template.cliques[].annotations",
-    labels.TOPOLOGY_NAME: "name the ClusterTopologyBinding in topologyConstraint.topologyName",
+    _SET: "it belongs in metadata.annotations of the set",
+    _ROLE: "it belongs in the annotations of a role, spec.template.cliques[].annotations",
+    labels.TOPOLOGY_NAME: "topologyConstraint.topologyName names the ClusterTopologyBinding",
 }
 
 
@@ -82,7 +82,7 @@ def annotation_errors(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
 def notices(cliqueset: PodCliqueSet) -> list[FieldError]:
     """What of a set is accepted but has no effect."""
     found = [
-        FieldError(f"{place}.annotations[{key}]", f"has no effect here; {_instead(key)}")
+        FieldError(f"{place}.annotations[{key}]", f"has no effect here: {_instead(key)}")
         for place, annotations in _annotated(cliqueset)
         for key in annotations
         if key.startswith(labels.GROVE_PREFIX) and key not in _EFFECTIVE and not _is_in_place(place, key)

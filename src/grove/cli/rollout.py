@@ -204,8 +204,8 @@ def restart(
         known = [role.name for role in found.cliqueset.template.cliques]
         unknown = [each for each in clique or () if each not in known]
         if unknown:
-            message = f"PodCliqueSet {found.cliqueset.key} has no clique {', '.join(unknown)}"
-            raise Failed(f"{message}; it has: {', '.join(known)}")
+            message = f"PodCliqueSet {found.cliqueset.key} has no role {', '.join(unknown)}"
+            raise Failed(f"{message}; its roles: {', '.join(known)}")
         return restart_patch(found.manifest, clique or (), timestamp(datetime.now(UTC)))
 
     changed = run_loop(change((kubeconfig, context, namespace), name, plan))
