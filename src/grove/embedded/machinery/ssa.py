@@ -208,7 +208,7 @@ def apply(
         me = _Entry(manager, "Apply", version, now, subresource, fields)
         _write(created, {me.identity: me})
         return created
-    entries = _read(live["metadata"].get("managedFields") or _before_first_apply(live, node, now))
+    entries = _read(live["metadata"].get("managedFields") or _before_first_apply(live, schema, now))
     merged = merge(live, {**claimed, "apiVersion": version}, node)
     changed, _ = compare(_tracked(live), _tracked(merged), node)
     identity = (manager, "Apply", subresource)
@@ -262,9 +262,10 @@ def _writable(obj: Manifest, subresource: str, *, has_status: bool) -> Manifest:
     return obj
 
 
-def _before_first_apply(live: Manifest, node: Node, now: str) -> list[Manifest]:
-    """An object that was never tracked belongs to one manager until someone applies."""
-    fields = applied_fields(_tracked(live), node)
+def _before_first_apply(live: Manifest, schema: Schema | None, now: str) -> list[Manifest]:
+    """An object that is not tracked belongs to one manager until someone applies, as if that one made it."""
+    builtin = schema is not None and schema.builtin
+    fields = created_fields(_tracked(live), _root(schema), builtin=builtin)
     version = live.get("apiVersion", "")
     return [_Entry(BEFORE_FIRST_APPLY, "Update", version, now, "", fields).to_manifest()] if fields else []
 
