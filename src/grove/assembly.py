@@ -499,8 +499,8 @@ def _forget_the_gone(deps: Dependencies, standalone: StandalonePods) -> None:
 
 
 def _gone(forget: Callable[[str], None], old: Object | None, new: Object | None) -> None:
-    if old is not None and (new is None or new.uid != old.uid):
-        forget(old.uid)
+    if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+        forget(old.metadata.uid)
 
 
 def _elector(process: _Process, client: Client | None) -> LeaderElector | None:
@@ -521,31 +521,35 @@ def _elector(process: _Process, client: Client | None) -> LeaderElector | None:
 
 def set_of(item: Object) -> Iterable[str]:
     """The index by set: the label that everything belonging to one carries."""
-    name = item.labels.get(labels.PART_OF)
-    return (str(Key(item.namespace, name)),) if name else ()
+    return _labelled(item, labels.PART_OF)
 
 
 def gang_of(item: Object) -> Iterable[str]:
     """The index by gang."""
-    name = item.labels.get(labels.POD_GANG)
-    return (str(Key(item.namespace, name)),) if name else ()
+    return _labelled(item, labels.POD_GANG)
 
 
 def gang_of_living(item: Object) -> Iterable[str]:
     """The index by gang of what is not terminating."""
-    return () if item.terminating else gang_of(item)
+    return () if item.terminating else _labelled(item, labels.POD_GANG)
 
 
 def base_of(item: Object) -> Iterable[str]:
     """The index of scaled gangs by their base gang."""
-    name = item.labels.get(labels.BASE_POD_GANG)
-    return (str(Key(item.namespace, name)),) if name else ()
+    return _labelled(item, labels.BASE_POD_GANG)
 
 
 def clique_of(item: Object) -> Iterable[str]:
     """The index by clique."""
-    name = item.labels.get(labels.POD_CLIQUE)
-    return (str(Key(item.namespace, name)),) if name else ()
+    return _labelled(item, labels.POD_CLIQUE)
+
+
+def _labelled(item: Object, label: str) -> Iterable[str]:
+    """Where an index files what names something in its own namespace by a label."""
+    metadata = item.metadata
+    name = metadata.labels.get(label)
+    # The text of a Key, without the Key: every change of a pod is filed in six indexes.
+    return (f"{metadata.namespace}/{name}",) if name else ()
 
 
 #: What children are found by besides their set.

@@ -22,19 +22,21 @@ _PLACE = "topology.kubernetes.io/"
 
 def desired_state_changed(old: Object, new: Object) -> bool:
     """Spec or metadata that we act on; a status write of our own does not count."""
+    before, after = old.metadata, new.metadata
     return (
-        old.metadata.generation != new.metadata.generation
-        or old.labels != new.labels
-        or old.annotations != new.annotations
+        before.generation != after.generation
+        or before.labels != after.labels
+        or before.annotations != after.annotations
         or _ownership_changed(old, new)
     )
 
 
 def _ownership_changed(old: Object, new: Object) -> bool:
+    before, after = old.metadata, new.metadata
     return (
-        old.metadata.owner_references != new.metadata.owner_references
-        or old.terminating != new.terminating
-        or old.uid != new.uid
+        before.owner_references != after.owner_references
+        or (before.deletion_timestamp is None) != (after.deletion_timestamp is None)
+        or before.uid != after.uid
     )
 
 
@@ -56,12 +58,14 @@ def scheduler_choice_changed(old: PodCliqueSet, new: PodCliqueSet) -> bool:
 def gang_revision_changed(old: PodGang, new: PodGang) -> bool:
     """A gang for which pods must be made otherwise: it is another one, edited, restarted or moved."""
     chosen = labels.SCHEDULER_BACKEND
-    return (
-        old.uid != new.uid
-        or old.terminating != new.terminating
-        or old.labels.get(chosen) != new.labels.get(chosen)
-        or next_revision(old) != next_revision(new)
-    )
+    before, after = old.metadata, new.metadata
+    if before.uid != after.uid or old.terminating != new.terminating:
+        return True
+    if before.labels.get(chosen) != after.labels.get(chosen):
+        return True
+    # What the revision is made of; most changes of a gang are those of its status.
+    same = old.spec == new.spec and before.annotations == after.annotations
+    return not same and next_revision(old) != next_revision(new)
 
 
 def child_changed(old: Object, new: Object) -> bool:
@@ -159,10 +163,11 @@ def pod_needs_action(old: Pod, new: Pod) -> bool:
 
 def pod_lost(old: Pod, new: Pod) -> bool:
     """A pod for which its clique may have to make another: it ended, or is somebody else's now."""
+    before, after = old.metadata, new.metadata
     return (
         old.finished != new.finished
-        or old.annotations != new.annotations
-        or (old.labels != new.labels and _marks(old) != _marks(new))
+        or before.annotations != after.annotations
+        or (before.labels != after.labels and _marks(old) != _marks(new))
         or _ownership_changed(old, new)
     )
 

@@ -117,8 +117,8 @@ def debounced_by_children(key: Key, cache: Cache) -> float:
 
 def _pods_of(key: Key, cache: Cache) -> int:
     """How many pods a gang or clique has; one of the two indexes knows the key."""
-    pods = cache.store(Pod)
-    return max(pods.count("gang", str(key)), pods.count("clique", str(key)))
+    pods, text = cache.store(Pod), str(key)
+    return max(pods.count("gang", text), pods.count("clique", text))
 
 
 # Who is concerned ---------------------------------------------------------------------------------
@@ -454,8 +454,10 @@ def listener(wakeup: Wakeup, cache: Cache, controller: Enqueues) -> Listen:
             return
         # A label that moved concerns both whom it pointed to and whom it points to now.
         concerned = dict.fromkeys(wakeup.keys(new, cache) if new is not None else ())
-        if old is not None and (new is None or old.labels != new.labels):
+        if old is not None and (new is None or old.metadata.labels != new.metadata.labels):
             concerned.update(dict.fromkeys(wakeup.keys(old, cache)))
+        if not concerned:
+            return
         goes = new is None or new.terminating
         for key in concerned:
             if goes and subject is not None and key not in cache.store(subject):

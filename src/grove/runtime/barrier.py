@@ -146,13 +146,15 @@ class Barrier:
         return informer
 
     def _progress(self, resource: Resource, informer: Informer[Object], changed: Key | None) -> None:
-        heap = self._by_revision.get(resource, [])
-        revision = informer.store.revision
         due: dict[Key, None] = {}
-        while heap and heap[0][0] <= revision:
-            due[heapq.heappop(heap)[2]] = None
+        if heap := self._by_revision.get(resource):
+            revision = informer.store.revision
+            while heap and heap[0][0] <= revision:
+                due[heapq.heappop(heap)[2]] = None
         if changed is not None:
-            due.update(dict.fromkeys(sorted(self._by_object.get((resource, changed), ()))))
+            # Nobody waits for most of what changes.
+            if keys := self._by_object.get((resource, changed)):
+                due.update(dict.fromkeys(sorted(keys)))
         else:
             # After a list anything may have gone.
             for target, keys in self._by_object.items():

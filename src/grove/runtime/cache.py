@@ -6,7 +6,7 @@ Reads are local and never wait. Informers may come and go while the cache runs.
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from grove.meta import Object, Resource
 from grove.runtime.clock import Clock, SystemClock
@@ -28,7 +28,7 @@ class Cache:
         self._rng = rng or random.Random()
         self._informers: dict[Resource, Informer[Object]] = {}
         #: Where `store` found what it was asked for; forgotten when informers come or go.
-        self._stores: dict[type[Object], Store[Object]] = {}
+        self._stores: dict[type[Object], Any] = {}
         self._tasks: dict[Resource, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._changed = asyncio.Event()
@@ -104,7 +104,8 @@ class Cache:
 
     def store(self, type: type[T]) -> Store[T]:
         """The store of the one resource that is cached as this type."""
-        store = self._stores.get(type)
+        # That the store found for a type holds just that type cannot be said of a dict.
+        store: Store[T] | None = self._stores.get(type)
         if store is None:
             found = [informer.store for informer in self._informers.values() if informer.type is type]
             if len(found) != 1:
@@ -112,9 +113,8 @@ class Cache:
                     f"{len(found)} cached resources have the type {type.__name__};"
                     " ask for the informer of a resource instead"
                 )
-            store = self._stores[type] = found[0]
-        # In quotes: to make this type takes longer than everything else here.
-        return cast("Store[T]", store)
+            store = self._stores[type] = cast("Store[T]", found[0])
+        return store
 
     def missing(self) -> list[str]:
         """One sentence for each resource that is not synced yet, with the reason if it is known."""

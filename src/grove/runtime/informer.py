@@ -170,8 +170,9 @@ class Informer(Generic[T]):
             set_back = 0 < version_number(revision) < self.store.revision
             for wire in page.items:
                 item = self._decode(wire)
-                seen.add(item.key)
-                self._observe(item, force=set_back)
+                key = item.key
+                seen.add(key)
+                self._observe(key, item, force=set_back)
             await asyncio.sleep(0)
         for item in self.store:
             if item.key not in seen:
@@ -223,41 +224,42 @@ class Informer(Generic[T]):
             key = item.key
             resource_version = resource_version or item.metadata.resource_version
             if type == "DELETED":
-                self._forget(item)
+                self._forget(key, item)
             else:
-                self._observe(item)
+                self._observe(key, item)
         revision = version_number(resource_version)
         if revision >= self.store.revision:
             self.store.revision = revision
             self._position = resource_version or self._position
         self._advanced(key)
 
-    def _observe(self, item: T, *, force: bool = False) -> None:
+    def _observe(self, key: Key, item: T, *, force: bool = False) -> None:
         """Take in an object as it was listed or as an event shows it, unless we know a newer one."""
         if not self._keeps:
             self._notify(None, item)
             return
-        known = self.store.get(item.key)
+        known = self.store.get(key)
         if known is None:
             self.store.put(item)
             self._notify(None, item)
             return
-        same = known.metadata.resource_version == item.metadata.resource_version and known.uid == item.uid
-        older = _revision(item) < _revision(known)
-        if same or (older and not force):
+        before, after = known.metadata, item.metadata
+        if before.resource_version == after.resource_version and before.uid == after.uid:
             return
-        if known.uid != item.uid:
+        if not force and version_number(after.resource_version) < version_number(before.resource_version):
+            return
+        if before.uid != after.uid:
             # Deleted and created again while nobody looked: two objects that share a name, told as such.
-            self._remove(item.key)
+            self._remove(key)
             known = None
         self.store.put(item)
         self._notify(known, item)
 
-    def _forget(self, item: T) -> None:
-        known = self.store.get(item.key)
+    def _forget(self, key: Key, item: T) -> None:
+        known = self.store.get(key)
         if known is not None and _revision(known) <= _revision(item):
             # The last state is told, as the server sent it: it may say more than the one we knew.
-            self.store.discard(item.key)
+            self.store.discard(key)
             self._notify(item if known.uid == item.uid else known, None)
 
     def _remove(self, key: Key) -> None:

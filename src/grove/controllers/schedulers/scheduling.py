@@ -380,7 +380,8 @@ class Scheduling:
 
 def owner_uids(item: Object) -> Iterable[str]:
     """The index by controlling owner."""
-    return (item.owner.uid,) if item.owner is not None else ()
+    owner = item.owner
+    return (owner.uid,) if owner is not None else ()
 
 
 def gang_key(item: Object) -> Key | None:
