@@ -125,4 +125,4 @@ class PodGang(Object):
     @property
     def minimum(self) -> int:
         """How many pods the gang needs in all."""
-        return sum(group.min_replicas for group in self.spec.podgroups)
+        return sum([group.min_replicas for group in self.spec.podgroups])

@@ -12,7 +12,6 @@ Pods that the Go operator made have the revision `ADOPTED`, which stands for the
 replaces them belongs to the same revision, until none of them is left or the gang is restarted.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -64,9 +63,10 @@ def revision_with(
 
     The order of the podgroups does not count.
     """
-    templates = gang.annotations.get(labels.GENERATION_HASH, "")
+    noted = gang.annotations
+    templates = noted.get(labels.GENERATION_HASH, "")
     told: tuple[object, ...] = (sorted(podgroups), pack, groups, priority, templates, restarts(gang))
-    shared = [gang.annotations.get(name) for name in (labels.REPLICA_REQUIRED, labels.REPLICA_PREFERRED)]
+    shared = [noted.get(labels.REPLICA_REQUIRED), noted.get(labels.REPLICA_PREFERRED)]
     if any(shared):
         told = (*told, shared)
     return names.suffix(gang.uid, repr(told), length=_LENGTH)
@@ -74,11 +74,18 @@ def revision_with(
 
 def effective_revision(gang: PodGang, pods: Iterable[Pod]) -> str:
     """The revision that new pods of the gang belong to: that of its pods on nodes, if there are any."""
-    living = [(pod.bound, revision) for pod in pods if pod.active and (revision := revision_of(pod))]
-    placed = Counter(revision for bound, revision in living if bound)
+    placed: dict[str, int] = {}
+    waiting: set[str] = set()
+    for pod in pods:
+        if not pod.active or not (revision := revision_of(pod)):
+            continue
+        if pod.bound:
+            placed[revision] = placed.get(revision, 0) + 1
+        else:
+            waiting.add(revision)
     if placed:
         return min(placed, key=lambda revision: (-placed[revision], revision))
-    if not restarts(gang) and (False, ADOPTED) in living:
+    if ADOPTED in waiting and not restarts(gang):
         # They wait as the Go operator left them, and may open as they are.
         return ADOPTED
     return next_revision(gang)

@@ -3,8 +3,7 @@
 Facts about sets, gangs and pods only; nothing here knows a scheduler. Never reads the cluster, never decides.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,7 +66,7 @@ def is_ours(gang: PodGang) -> bool:
 
     One that lost its label belongs to its set all the same, which gives it the label back.
     """
-    if gang.labels.get(labels.MANAGED_BY) == labels.MANAGER:
+    if gang.metadata.labels.get(labels.MANAGED_BY) == labels.MANAGER:
         return True
     owner = gang.owner
     return owner is not None and owner.kind == CLIQUESETS.kind
@@ -196,28 +195,40 @@ def progress(gang: PodGang, pods: Sequence[Pod]) -> PlacementProgress:
 
     A pod that succeeded on a node was placed and stays so.
     """
-    living = [pod for pod in pods if pod.keeps_place and pod.namespace == gang.namespace]
-    there = Counter(pod.labels.get(labels.POD_CLIQUE, "") for pod in living)
-    bound = Counter(pod.labels.get(labels.POD_CLIQUE, "") for pod in living if pod.bound)
-    podgroups = gang.spec.podgroups
-    lacking = frozenset(each.name for each in podgroups if bound[each.name] < each.min_replicas)
-    above = above_minimum(gang)
-    pending = tuple(
-        pod
-        for pod in living
-        if not pod.bound
-        and pod.labels.get(labels.POD_CLIQUE, "") in lacking
-        and not (pod.spec.scheduling_gates and above(pod))
-    )
+    namespace, there, bound = gang.namespace, dict[str, int](), dict[str, int]()
+    living = [pod for pod in pods if pod.keeps_place and pod.metadata.namespace == namespace]
+    for pod in living:
+        clique = pod.labels.get(labels.POD_CLIQUE, "")
+        there[clique] = there.get(clique, 0) + 1
+        bound[clique] = bound.get(clique, 0) + pod.bound
+    placed = missing = 0
+    lacking = []
+    for each in gang.spec.podgroups:
+        on_nodes, wanted = bound.get(each.name, 0), each.min_replicas
+        placed += min(on_nodes, wanted)
+        missing += max(0, wanted - there.get(each.name, 0))
+        if on_nodes < wanted:
+            lacking.append(each.name)
+    pending = tuple(_pending(gang, living, lacking)) if lacking else ()
     return PlacementProgress(
         wanted=gang.minimum,
-        placed=sum(min(bound[each.name], each.min_replicas) for each in podgroups),
-        lacking=lacking,
+        placed=placed,
+        lacking=frozenset(lacking),
         pending=pending,
-        missing=sum(max(0, each.min_replicas - there[each.name]) for each in podgroups),
-        gated=sum(1 for pod in pending if pod.spec.scheduling_gates),
+        missing=missing,
+        gated=len([pod for pod in pending if pod.spec.scheduling_gates]),
         living=len(living),
     )
+
+
+def _pending(gang: PodGang, living: Sequence[Pod], lacking: Collection[str]) -> Iterator[Pod]:
+    """The pods without a node of podgroups that lack some; not those above the minimum, which wait."""
+    above = above_minimum(gang)
+    for pod in living:
+        if pod.bound or pod.labels.get(labels.POD_CLIQUE, "") not in lacking:
+            continue
+        if not (pod.spec.scheduling_gates and above(pod)):
+            yield pod
 
 
 def verdict_of(gang: PodGang, seen: PlacementProgress) -> Reading | None:

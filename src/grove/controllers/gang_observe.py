@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from grove.api import labels
+from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
@@ -31,11 +33,14 @@ from grove.plan.gang.state import (
     OwnedObject,
     PartialMemory,
     StepBackTime,
+    Translated,
     WantedObject,
     is_waiting,
 )
 from grove.plan.gang.translation import not_enabled, translate
 from grove.runtime.cache import Cache
+
+_NOTHING: Final = PartialMemory()
 
 
 class GangObserver:
@@ -60,29 +65,41 @@ class GangObserver:
             # The label is on its way; until it is there nobody acts.
             return None
         duties = Duties(objects=scheduling.acts_on(gang), pods=not scheduling.only)
+        context, owned = self._context(gang, pods, backend), self._owned(gang)
+        snapshot = GangSnapshot(
+            gang, pods, context, now, [each.item.manifest for each in owned if not each.item.terminating]
+        )
+        translated = self._translated(snapshot, backend, duties)
+        # What only gangs of a set have, for whoever writes their status.
+        of_a_set = duties.objects and not is_standalone(gang)
         seen = GangState(
             gang,
             backend,
-            self._context(gang, pods, backend),
+            context,
             now,
             duties,
             cliques=cliques,
             pods=pods,
-            owned=self._owned(gang),
+            owned=owned,
+            translated=translated,
+            wanted_objects=self._wanted(translated),
+            stray_pods=stray_pods_of(self.deps.cache, gang, pods) if of_a_set else (),
+            predecessors=self._predecessors(cliques) if of_a_set else (),
+            asked_backend=self._asked_backend(context.cliqueset) if of_a_set else "",
             others=_OtherGangs(self.deps.cache, gang),
+            base=self._base(gang, cliques, pods),
             step_back=self._step_back(gang),
-            partial=self.partial.get(gang.key, PartialMemory()),
+            partial=self.partial.get(gang.key, _NOTHING),
             monotonic=self.deps.clock.monotonic(),
         )
-        seen = self._translated(self._after_base(self._of_a_set(seen)))
-        if is_standalone(gang) and backend is not None and duties.objects and seen.translated.failure is None:
-            found = await self.standalone.preparations(gang, pods, backend, seen.context)
+        if is_standalone(gang) and backend is not None and duties.objects and translated.failure is None:
+            found = await self.standalone.preparations(gang, pods, backend, context)
             return replace(seen, preparations=found)
         return seen
 
     def remember(self, gang: Key, memory: PartialMemory) -> None:
         """Keep what the plan says about a gang that holds a part of its nodes."""
-        if memory == PartialMemory():
+        if memory == _NOTHING:
             self.partial.pop(gang, None)
         else:
             self.partial[gang] = memory
@@ -120,46 +137,40 @@ class GangObserver:
             OwnedObject(item, scheduling.resource_of(item.manifest)) for item in scheduling.objects_of(gang)
         ]
 
-    def _of_a_set(self, state: GangState) -> GangState:
-        """With what only gangs of a set have, for whoever writes their status."""
-        if not state.duties.objects or is_standalone(state.gang):
-            return state
-        cliqueset = state.context.cliqueset
-        asked = self.deps.scheduling.select(cliqueset).backend if cliqueset is not None else None
-        return replace(
-            state,
-            stray_pods=stray_pods_of(self.deps.cache, state.gang, state.pods),
-            predecessors=[pod for each in state.cliques for pod in predecessors_of(self.deps.cache, each)],
-            asked_backend=asked.name if asked is not None else "",
-        )
+    def _predecessors(self, cliques: Sequence[PodClique]) -> list[Pod]:
+        return [pod for each in cliques for pod in predecessors_of(self.deps.cache, each)]
 
-    def _after_base(self, state: GangState) -> GangState:
-        """With the gang that must be placed first, where gates are closed; its pods tell whether it is."""
-        marked = (each.labels.get(labels.BASE_POD_GANG) for each in (state.gang, *state.cliques))
+    def _asked_backend(self, cliqueset: PodCliqueSet | None) -> str:
+        """The backend that the set of a gang asks for; empty for none."""
+        asked = self.deps.scheduling.select(cliqueset).backend if cliqueset is not None else None
+        return asked.name if asked is not None else ""
+
+    def _base(self, gang: PodGang, cliques: Sequence[PodClique], pods: Sequence[Pod]) -> BaseGang | None:
+        """The gang that must be placed first, where gates are closed; its pods tell whether it is."""
+        marked = (each.labels.get(labels.BASE_POD_GANG) for each in (gang, *cliques))
         # Somebody may have taken the label from the gang; it is given back in a moment.
         name = next(filter(None, marked), "")
-        if not name or is_standalone(state.gang) or not any(pod.spec.scheduling_gates for pod in state.pods):
-            return state
-        base = self.deps.cache.store(PodGang).get(Key(state.gang.namespace, name))
-        there = base is not None and not base.terminating and _of_one_owner(base, state.gang)
+        if not name or is_standalone(gang) or not any(pod.spec.scheduling_gates for pod in pods):
+            return None
+        base = self.deps.cache.store(PodGang).get(Key(gang.namespace, name))
+        there = base is not None and not base.terminating and _of_one_owner(base, gang)
         placed = there and base is not None and progress(base, pods_of(self.deps.cache, base)).complete
-        return replace(state, base=BaseGang(name, placed))
+        return BaseGang(name, placed)
 
-    def _translated(self, state: GangState) -> GangState:
-        """With the gang's translation, made here once for the whole look, and what exists of it."""
+    def _translated(self, snapshot: GangSnapshot, backend: Backend | None, duties: Duties) -> Translated:
+        """The gang's translation, made here once for the whole look."""
+        if backend is None:
+            enabled = [each.name for each in self.deps.scheduling.registry.enabled]
+            return not_enabled(snapshot.gang, enabled)
+        return translate(snapshot, backend, preconditions=duties.objects)
+
+    def _wanted(self, translated: Translated) -> list[WantedObject]:
+        """What the gang is translated to, with what exists of it."""
         scheduling = self.deps.scheduling
-        if state.backend is None:
-            enabled = [each.name for each in scheduling.registry.enabled]
-            translated = not_enabled(state.gang, enabled)
-        else:
-            objects = [each.item.manifest for each in state.owned if not each.item.terminating]
-            snapshot = GangSnapshot(state.gang, state.pods, state.context, state.now, objects)
-            translated = translate(snapshot, state.backend, preconditions=state.duties.objects)
-        wanted = [
+        return [
             WantedObject(manifest, scheduling.resource_of(manifest), scheduling.object(manifest))
             for manifest in translated.translation.manifests
         ]
-        return replace(state, translated=translated, wanted_objects=wanted)
 
     def _step_back(self, gang: PodGang) -> StepBackTime:
         key, preemptions = gang.key, self.deps.preemptions

@@ -21,6 +21,8 @@ PODS_BY_CLIQUE: Final = "clique"
 PODS_BY_OWNER: Final = "owner"
 CLIQUES_BY_OWNER: Final = "owner"
 GANGS_BY_BASE: Final = "base"
+_GROUP: Final = kinds.SCALING_GROUPS.kind
+_CLIQUE: Final = kinds.CLIQUES.kind
 
 
 def cliques_of(cache: Cache, gang: PodGang) -> list[PodClique]:
@@ -44,24 +46,17 @@ def of_one_set(cache: Cache, clique: PodClique, gang: PodGang) -> bool:
     owner = gang.owner
     if owner is None:
         return True
-    owned = _owned_by_set(cache, clique)
-    owned_by = owned.owner
+    owned: PodClique | PodCliqueScalingGroup = clique
+    owned_by = clique.owner
+    if owned_by is not None and owned_by.kind == _GROUP:
+        # The child of the set is the scaling group. A clique whose group the cache does not have belongs to
+        # no set before the group is seen, which wakes its gang.
+        group = cache.store(PodCliqueScalingGroup).get(Key(clique.namespace, owned_by.name))
+        if group is not None and group.uid == owned_by.uid:
+            owned, owned_by = group, group.owner
     if owned_by is None:
         return owned.labels.get(labels.PART_OF) == owner.name
     return owned_by.uid == owner.uid
-
-
-def _owned_by_set(cache: Cache, clique: PodClique) -> PodClique | PodCliqueScalingGroup:
-    """The child of a set that a clique is, or that it belongs to: its scaling group.
-
-    For a group that the cache does not have, the clique: it belongs to no set before the group is seen, which
-    wakes its gang.
-    """
-    owner = clique.owner
-    if owner is None or owner.kind != kinds.SCALING_GROUPS.kind:
-        return clique
-    group = cache.store(PodCliqueScalingGroup).get(Key(clique.namespace, owner.name))
-    return group if group is not None and group.uid == owner.uid else clique
 
 
 def pods_of(cache: Cache, gang: PodGang, cliques: Sequence[PodClique] | None = None) -> list[Pod]:
@@ -73,22 +68,23 @@ def pods_of(cache: Cache, gang: PodGang, cliques: Sequence[PodClique] | None = N
     store = cache.store(Pod)
     labelled = store.index(PODS_BY_GANG, str(gang.key))
     if is_standalone(gang):
-        return [pod for pod in labelled if pod.owner is None or pod.owner.kind != kinds.CLIQUES.kind]
+        return [pod for pod in labelled if pod.owner is None or pod.owner.kind != _CLIQUE]
     found: list[Pod] = []
     for clique in cliques_of(cache, gang) if cliques is None else cliques:
         found += [_as_member(pod, clique) for pod in store.index(PODS_BY_OWNER, clique.uid)]
-    found += [pod for pod in labelled if labels.POD_CLIQUE not in pod.labels and _is_ours(pod)]
+    found += [pod for pod in labelled if labels.POD_CLIQUE not in pod.metadata.labels and _is_ours(pod)]
     return found
 
 
 def predecessors_of(cache: Cache, clique: PodClique) -> list[Pod]:
     """The pods of an earlier clique of the same name: while they live, they have hostnames of its pods."""
+    name, uid = clique.name, clique.uid
     return [
         pod
         for pod in cache.store(Pod).index(PODS_BY_CLIQUE, str(clique.key))
         if (owner := pod.owner) is not None
-        and (owner.kind, owner.name) == (kinds.CLIQUES.kind, clique.name)
-        and owner.uid != clique.uid
+        and owner.uid != uid
+        and (owner.kind, owner.name) == (_CLIQUE, name)
     ]
 
 
@@ -108,13 +104,13 @@ def _is_ours(pod: Pod) -> bool:
 
 def _as_member(pod: Pod, clique: PodClique) -> Pod:
     """The pod with the labels that say where it belongs, also when somebody edited them."""
-    told = pod.labels
-    if told.get(labels.POD_CLIQUE) == clique.name and pod.spec.hostname == names.hostname(
-        clique.name, told.get(labels.POD_INDEX, "")
+    told, name = pod.metadata.labels, clique.metadata.name
+    if told.get(labels.POD_CLIQUE) == name and pod.spec.hostname == names.hostname(
+        name, told.get(labels.POD_INDEX, "")
     ):
         return pod
-    index = names.hostname_index(clique.name, pod.spec.hostname)
-    marks = {**told, labels.POD_CLIQUE: clique.name}
+    index = names.hostname_index(name, pod.spec.hostname)
+    marks = {**told, labels.POD_CLIQUE: name}
     if index is not None:
         marks[labels.POD_INDEX] = str(index)
     return replace(pod, metadata=replace(pod.metadata, labels=marks))

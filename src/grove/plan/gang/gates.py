@@ -69,7 +69,7 @@ def listed(gang: PodGang) -> Callable[[Pod], bool]:
 
 def reference_count(gang: PodGang) -> int:
     """How many pods the gang lists."""
-    return sum(len(group.pod_references) for group in gang.spec.podgroups)
+    return sum([len(group.pod_references) for group in gang.spec.podgroups])
 
 
 def is_initialized(gang: PodGang) -> bool:

@@ -74,8 +74,9 @@ def _completed(state: GangState, found: PlacementProgress) -> PartialPlan | None
     its gang for ever. So the gang runs again as a whole.
     """
     done = [pod for pod in state.members if pod.succeeded]
-    again = any(pod.active for pod in state.members)
-    if not done or not again or state.running or found.complete or not says_placed(state.gang):
+    if not done or state.running or found.complete or not says_placed(state.gang):
+        return None
+    if not any(pod.active for pod in state.members):
         return None
     pods = counted(len(done), "other pod of the gang has", "other pods of the gang have")
     return PartialPlan(give_up=tuple(done), why=f"a pod is to run again that had completed, and {pods}")
@@ -121,6 +122,9 @@ def _decided(memory: PartialMemory, left: float, pods: Sequence[Pod], why: str =
 
 def _moving(state: GangState) -> PartialMemory:
     """A gang that stands still no longer; that places were held for it, or given back, is still known."""
+    if state.partial.holding is None and not state.partial.since:
+        # What most gangs are.
+        return state.partial
     return replace(state.partial, holding=None, since=0.0)
 
 

@@ -118,16 +118,16 @@ def _leaving(state: GangState) -> Wait | None:
 
 def _with_pods(state: GangState, plan: GangPlan) -> GangPlan:
     """The plan with what happens to the gang's pods: the operator's part, whatever process serves it."""
-    plan = replace(plan, steps_back=step_back(state) or give_way(state))
+    steps_back = step_back(state) or give_way(state)
     if not state.duties.pods:
-        return plan
+        return replace(plan, steps_back=steps_back)
     gang = plan.listing.gang if plan.listing is not None else state.gang
-    opens = plan.restart is None and plan.steps_back is None and plan.objects.failure is None
+    opens = plan.restart is None and steps_back is None and plan.objects.failure is None
     try:
         partial = plan_partial(state)
         opens = opens and not partial.give_up
         gates = tuple(plan_gates(state, gang, plan.objects)) if opens else ()
     except Exception as defect:
         name = state.backend.name if state.backend is not None else ""
-        return replace(plan, pods_failure=backend_failure(name, defect))
-    return replace(plan, partial=partial, gates=gates)
+        return replace(plan, steps_back=steps_back, pods_failure=backend_failure(name, defect))
+    return replace(plan, steps_back=steps_back, partial=partial, gates=gates)

@@ -97,11 +97,11 @@ def kept(pods: Sequence[Pod], members: Sequence[Pod], lifecycle: Lifecycle) -> C
 
 def bound_by_podgroup(pods: Sequence[Pod]) -> Mapping[str, int]:
     """How many pods of each podgroup are on a node."""
-    return Counter(
-        podgroup
-        for pod in pods
-        if pod.active and pod.bound and (podgroup := pod.labels.get(labels.POD_CLIQUE))
-    )
+    found: dict[str, int] = {}
+    for pod in pods:
+        if pod.bound and pod.active and (podgroup := pod.labels.get(labels.POD_CLIQUE)):
+            found[podgroup] = found.get(podgroup, 0) + 1
+    return found
 
 
 def ungrouped(gang: PodGang, pods: Sequence[Pod]) -> Mapping[str, int]:
@@ -109,8 +109,10 @@ def ungrouped(gang: PodGang, pods: Sequence[Pod]) -> Mapping[str, int]:
 
     A pod above the minimum may count for it: a role that shrinks keeps it and not one that was lost before.
     """
+    alone = [pod for pod in pods if not pod.in_native_gang and pod.active and labels.POD_CLIQUE in pod.labels]
+    if not alone:
+        return {}
     above = above_minimum(gang)
-    alone = [pod for pod in pods if pod.active and not pod.in_native_gang and labels.POD_CLIQUE in pod.labels]
     found = Counter(pod.labels[labels.POD_CLIQUE] for pod in alone if not above(pod))
     spare = Counter(pod.labels[labels.POD_CLIQUE] for pod in alone if above(pod) and pod.bound)
     for group in gang.spec.podgroups:

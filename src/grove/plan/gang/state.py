@@ -6,6 +6,7 @@ The controller fills a `GangState` from the cache; nothing here reads or writes.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from grove.api import conditions, labels
 from grove.api.clique import PodClique
@@ -95,7 +96,8 @@ class Duties:
     pods: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots: what is asked for again and again in a look is found out once.
+@dataclass(frozen=True)
 class GangState:
     """A gang with everything that its objects, references, gates and status depend on."""
 
@@ -130,17 +132,17 @@ class GangState:
     partial: PartialMemory = field(default_factory=PartialMemory)
     monotonic: float = 0.0
 
-    @property
-    def members(self) -> list[Pod]:
+    @cached_property
+    def members(self) -> Sequence[Pod]:
         """Its pods, without those that only hold places."""
         return [pod for pod in self.pods if labels.POD_CLIQUE in pod.labels]
 
-    @property
+    @cached_property
     def running(self) -> bool:
         """Whether any of its pods is on a node."""
         return any(self.context.bound.values())
 
-    @property
+    @cached_property
     def wanted(self) -> Mapping[str, int]:
         """How many pods each podgroup wants; one whose clique does not exist yet is missing here."""
         if is_standalone(self.gang):

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -102,14 +102,14 @@ def _dominant(updates: Sequence[Condition]) -> str:
 class Counts:
     """How many pods of each clique are placed, and how many of these are ready or have succeeded."""
 
-    placed: Counter[str]
-    ready: Counter[str]
-    succeeded: Counter[str]
+    placed: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    ready: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    succeeded: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
 
 
 def counts(pods: Sequence[Pod]) -> Counts:
     """Count pods by clique. One that succeeded is placed: it has done its work and keeps its place."""
-    found = Counts(Counter(), Counter(), Counter())
+    found = Counts()
     for pod in pods:
         clique = pod.labels.get(labels.POD_CLIQUE, "")
         if pod.keeps_place and pod.bound:
@@ -177,7 +177,8 @@ def _standing(gang: PodGang, facts: GangFacts) -> Standing:
         for group in gang.spec.podgroups
         if ready[group.name] + done[group.name] < group.min_replicas
     }
-    finished = not lacking and done.total() > 0 and not any(pod.active for pod in facts.pods)
+    completed = sum(done.values())
+    finished = not lacking and completed > 0 and not any(pod.active for pod in facts.pods)
     if lacking:
         told = [
             f"{text}{_waiting(facts.starts_after.get(name, ()), lacking)}" for name, text in lacking.items()
@@ -185,13 +186,13 @@ def _standing(gang: PodGang, facts: GangFacts) -> Standing:
         reason, message = conditions.PODS_NOT_READY, "; ".join(told)
     elif finished:
         reason = conditions.PODS_SUCCEEDED
-        message = f"{done.total()} of {counted(found.placed.total(), 'pod')} succeeded"
+        message = f"{completed} of {counted(sum(found.placed.values()), 'pod')} succeeded"
     else:
         reason = conditions.ALL_PODS_READY
-        message = f"{counted(ready.total(), 'pod is', 'pods are')} ready"
+        message = f"{counted(sum(ready.values()), 'pod is', 'pods are')} ready"
         if _wants_nothing(gang, facts):
             message = _NOTHING_WANTED
-        message += f", {done.total()} succeeded" if done.total() else ""
+        message += f", {completed} succeeded" if completed else ""
     is_ready = reason == conditions.ALL_PODS_READY
     stalled_reason, stalled = _stalled(facts)
     return Standing(is_ready, reason, message, stalled, stalled_reason, finished)

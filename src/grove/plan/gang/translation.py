@@ -1,11 +1,10 @@
 """A gang as its scheduler's objects, or why there are none. Pure: asks the backend, once for each look."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from grove.api import labels
 from grove.api.gang import PodGang
-from grove.backends.base import Backend, Context, GangSnapshot, Lifecycle, lifecycle_of
+from grove.backends.base import Backend, Context, GangSnapshot, Lifecycle, Translation, lifecycle_of
 from grove.errors import BackendFailed, GroveError, NotEnabled, Terminal, Waiting
 from grove.plan.gang.standalone import unusable_choice
 from grove.plan.gang.state import Translated
@@ -27,12 +26,23 @@ def translate(snapshot: GangSnapshot, backend: Backend, *, preconditions: bool =
         if preconditions and (missing := missing_preconditions(backend, snapshot.context)):
             raise Waiting("; ".join(missing))
         translation = backend.translate(snapshot.gang, snapshot.context)
-        snapshot = replace(snapshot, translated=translation.manifests)
-        return Translated(translation, lifecycle_of(backend, snapshot))
+        return Translated(translation, lifecycle_of(backend, _with(snapshot, translation)))
     except Exception as failure:
         return Translated(
             lifecycle=_untranslated(snapshot, backend), failure=backend_failure(backend.name, failure)
         )
+
+
+def _with(snapshot: GangSnapshot, translation: Translation) -> GangSnapshot:
+    """The snapshot with what the gang is translated to."""
+    return GangSnapshot(
+        snapshot.gang,
+        snapshot.pods,
+        snapshot.context,
+        snapshot.now,
+        snapshot.objects,
+        translation.manifests,
+    )
 
 
 def _untranslated(snapshot: GangSnapshot, backend: Backend) -> Lifecycle:
