@@ -116,7 +116,7 @@ class Pod(Object):
     @property
     def succeeded(self) -> bool:
         """Whether the pod has done its work and is still there."""
-        return not self.terminating and self.status.phase == "Succeeded"
+        return self.status.phase == "Succeeded" and self.metadata.deletion_timestamp is None
 
     @property
     def keeps_place(self) -> bool:

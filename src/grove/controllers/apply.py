@@ -132,6 +132,8 @@ class Applied:
 
     def count(self, kind: type[Change], resource: Resource) -> int:
         """How many changes of this kind to this resource took effect."""
+        if not self.done:
+            return 0
         return sum(isinstance(change, kind) and change.resource == resource for change in self.done)
 
 

@@ -304,23 +304,24 @@ class CliqueReconciler:
     def _most(self, seen: Seen) -> int:
         """The most pods of a clique that were seen working at once: its status may be written later."""
         clique = seen.clique
+        working = working_pods(seen.pods)
         if known_as_whole(clique, seen.context.revision) or not clique.spec.needed:
             self._working.pop(clique.key, None)
-            return working_pods(seen.pods)
-        number = clique.spec.needed if self._was_whole(seen) else working_pods(seen.pods)
+            return working
+        number = clique.spec.needed if self._was_whole(seen, working) else working
         start = (clique.uid, seen.context.revision)
         known, before = self._working.get(clique.key, (start, 0))
         most = max(number, before) if known == start else number
         self._working[clique.key] = start, most
         return most
 
-    def _was_whole(self, seen: Seen) -> bool:
+    def _was_whole(self, seen: Seen, working: int) -> bool:
         """Whether its gang tells that a clique had its minimum, which nobody saw or remembers.
 
         One that somebody deleted took its status along. Pods may be lost before anybody looks.
         """
         clique, gang, backend = seen.clique, seen.gang, seen.backend
-        if gang is None or working_pods(seen.pods) >= clique.spec.needed:
+        if gang is None or working >= clique.spec.needed:
             return False
         if was_placed(gang, seen.context) and replaces_another(clique, gang):
             return True
@@ -364,7 +365,7 @@ async def _creations(
 
 def _relabelled(seen: Seen, lost: Sequence[Pod]) -> list[Change]:
     """Gives the labels back that pods lost of which the cache does not know: ours and their scheduler's."""
-    if seen.clique.terminating:
+    if seen.clique.terminating or not lost:
         return []
     return [
         Patch(

@@ -292,9 +292,10 @@ class CliqueSetReconciler:
         Nothing but those pods tells which backend serves them.
         """
         pods: dict[str, list[Pod]] = {}
+        gangs = seen.gangs
         for clique in seen.cliques.values():
-            name = clique.labels.get(labels.POD_GANG, "")
-            gang = seen.gangs.get(name)
+            name = clique.metadata.labels.get(labels.POD_GANG, "")
+            gang = gangs.get(name)
             if name and (gang is None or not backend_of(gang)):
                 pods.setdefault(name, []).extend(self.deps.cache.store(Pod).index(PODS_BY_OWNER, clique.uid))
         enabled = self.deps.scheduling.registry

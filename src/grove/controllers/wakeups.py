@@ -62,6 +62,7 @@ SCALING_GROUP = "scaling group"
 CLIQUE = "clique"
 GANG = "gang"
 TOPOLOGY = "topology"
+_CLIQUE_KIND = kinds.CLIQUES.kind
 
 Keys = Callable[[Any, Cache], Iterable[Key]]
 Changed = Callable[[Any, Any], bool]
@@ -129,30 +130,33 @@ def itself(item: Object, cache: Cache) -> Iterator[Key]:
 
 
 def its_set(item: Object, cache: Cache) -> Iterator[Key]:
-    if name := item.labels.get(labels.PART_OF):
-        yield Key(item.namespace, name)
+    metadata = item.metadata
+    if name := metadata.labels.get(labels.PART_OF):
+        yield Key(metadata.namespace, name)
 
 
 def its_clique(item: Object, cache: Cache) -> Iterator[Key]:
     """The clique that owns a pod, and the one that its label names."""
-    owner, name = item.owner, item.labels.get(labels.POD_CLIQUE)
-    if owner is not None and owner.kind == kinds.CLIQUES.kind:
-        yield Key(item.namespace, owner.name)
+    metadata, owner = item.metadata, item.owner
+    name = metadata.labels.get(labels.POD_CLIQUE)
+    if owner is not None and owner.kind == _CLIQUE_KIND:
+        yield Key(metadata.namespace, owner.name)
     if name and (owner is None or owner.name != name):
-        yield Key(item.namespace, name)
+        yield Key(metadata.namespace, name)
 
 
 def its_gang(item: Object, cache: Cache) -> Iterator[Key]:
     """The gang that a label names; of a pod also the gang of its clique, whatever the label says."""
-    name, owner = item.labels.get(labels.POD_GANG), item.owner
+    metadata, owner = item.metadata, item.owner
+    name = metadata.labels.get(labels.POD_GANG)
     if name:
-        yield Key(item.namespace, name)
-    if owner is None or owner.kind != kinds.CLIQUES.kind:
+        yield Key(metadata.namespace, name)
+    if owner is None or owner.kind != _CLIQUE_KIND:
         return
-    clique = cache.store(PodClique).get(Key(item.namespace, owner.name))
+    clique = cache.store(PodClique).get(Key(metadata.namespace, owner.name))
     other = clique.labels.get(labels.POD_GANG) if clique is not None else None
     if other and other != name:
-        yield Key(item.namespace, other)
+        yield Key(metadata.namespace, other)
 
 
 def gangs_after_its_gang(pod: Pod, cache: Cache) -> Iterator[Key]:

@@ -74,7 +74,7 @@ class Codec(Generic[T]):
 
     def resource_version(self, item: T) -> str:
         """The version that an object carries, or an empty string if its type does not read it."""
-        if isinstance(item, Mapping):
+        if self._plain and isinstance(item, dict):
             metadata = item.get("metadata")
             version = metadata.get("resourceVersion") if isinstance(metadata, Mapping) else None
             return version if isinstance(version, str) else ""

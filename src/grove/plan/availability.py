@@ -34,7 +34,7 @@ class ReplicaCliques:
 
     @property
     def there(self) -> int:
-        return sum(clique is not None for clique in self.all())
+        return len([clique for clique in self.all() if clique is not None])
 
     def available(self, layout: Layout, index: int, ready: Callable[[PodClique], int] = said_ready) -> bool:
         """Whether enough pods of every clique are ready, and enough replicas of every scaling group."""

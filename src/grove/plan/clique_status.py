@@ -37,10 +37,11 @@ def desired_clique_status(
     it is: a sign that something is broken.
     """
     live = [pod for pod in pods if pod.keeps_place]
-    scheduled = sum(pod.bound for pod in live)
-    ready = sum(pod.ready for pod in live)
-    whole = _reached(clique, max(reached, working_pods(pods)), revision)
-    breached = _updating() if update.is_open else _breached(clique, pods)
+    scheduled = sum([pod.bound for pod in live])
+    ready = sum([pod.ready for pod in live])
+    placed, working = _working(pods)
+    whole = _reached(clique, max(reached, working), revision)
+    breached = _updating() if update.is_open else _breached(clique, placed, working)
     updates = [_scheduled(clique, scheduled), breached, *([whole] if whole else [])]
     updates += [*standing_conditions(_standing(clique, live, ready, errors)), _available(clique, ready)]
     selector = {**labels.owned_by(clique.labels.get(labels.PART_OF, "")), labels.POD_CLIQUE: clique.name}
@@ -49,7 +50,7 @@ def desired_clique_status(
         "replicas": len(live),
         "readyReplicas": ready,
         "scheduledReplicas": scheduled,
-        "scheduleGatedReplicas": sum(bool(pod.spec.scheduling_gates) for pod in live),
+        "scheduleGatedReplicas": len([pod for pod in live if pod.spec.scheduling_gates]),
         **_templates(clique, live, update),
         # An autoscaler's target is the whole group, not a clique in it.
         "hpaPodSelector": None if labels.SCALING_GROUP in clique.labels else labels.selector(selector),
@@ -64,7 +65,7 @@ def _templates(clique: PodClique, live: Sequence[Pod], update: CliqueUpdate) -> 
     complete = bool(live) and not update.is_open and not outdated_pods(clique, live)
     everywhere = follows(clique) if complete else status.current_pod_clique_set_generation_hash
     return {
-        "updatedReplicas": sum(pod_template_of(pod) == template for pod in live),
+        "updatedReplicas": len([pod for pod in live if pod_template_of(pod) == template]),
         "currentPodTemplateHash": template if complete else status.current_pod_template_hash,
         "currentPodCliqueSetGenerationHash": everywhere,
         "updateProgress": update.progress,
@@ -88,7 +89,7 @@ def _silent(*, errors: bool, reached: Condition | None) -> list[str]:
 
 def _standing(clique: PodClique, pods: Sequence[Pod], ready: int, errors: Sequence[CodedError]) -> Standing:
     wanted = clique.spec.replicas
-    done = sum(pod.succeeded for pod in pods)
+    done = len([pod for pod in pods if pod.succeeded])
     finished = bool(done) and done >= wanted
     succeeded = f", {done} succeeded" if done else ""
     is_ready = ready + done >= wanted and not finished
@@ -194,10 +195,9 @@ def _reached(clique: PodClique, reached: int, revision: str) -> Condition | None
     )
 
 
-def _breached(clique: PodClique, pods: Sequence[Pod]) -> Condition:
+def _breached(clique: PodClique, scheduled: int, working: int) -> Condition:
     """Whether fewer pods are ready or starting than the gang needs."""
     minimum = clique.spec.needed
-    scheduled, working = _working(pods)
     if scheduled < minimum:
         status, reason = "True", conditions.SCHEDULED_BELOW_MIN_AVAILABLE
         message = f"{counted(scheduled, 'pod is', 'pods are')} placed, {_least(minimum)}"

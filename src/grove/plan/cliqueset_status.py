@@ -19,7 +19,7 @@ from grove.errors import (
     PodLimitReached,
     Unsupported,
 )
-from grove.meta import Condition, Manifest, find_condition, is_true
+from grove.meta import Condition, Manifest, is_true
 from grove.plan.availability import ReplicaCliques, are_available, is_updated
 from grove.plan.conditions import merged
 from grove.plan.last_errors import CodedError, last_errors
@@ -134,7 +134,7 @@ def _counted(cliqueset: PodCliqueSet, facts: SetFacts) -> Work[_Counts]:
             yield
         planned = list(layout.gangs(index))
         replica = ReplicaCliques.of(planned, facts.cliques)
-        left -= replica.there + sum(gang.name in facts.gangs for gang in planned)
+        left -= replica.there + len([gang for gang in planned if gang.name in facts.gangs])
         scheduled += _placed(facts.gangs.get(planned[0].name))
         if replica.available(layout, index):
             available.append(index)
@@ -158,6 +158,10 @@ def _how_far(cliqueset: PodCliqueSet, counts: _Counts, facts: SetFacts) -> Condi
     return msgspec.structs.replace(facts.update, message=f"{told}; {facts.update.message}")
 
 
+#: What gangs say that keeps a set from being what it asks for, in the order in which it is told.
+_BAD: Final = (conditions.DEGRADED, conditions.OWNERSHIP_CONFLICT)
+
+
 def _degraded(facts: SetFacts) -> Condition | None:
     """What of the set cannot be written or kept up; what it has goes on running."""
     told = [*facts.missing_templates, *(error.text for error in facts.failures)]
@@ -168,10 +172,8 @@ def _degraded(facts: SetFacts) -> Condition | None:
             if error.code != ClaimTemplateNotFound.code
         ]
     for gang in facts.gangs.values():
-        for name in (conditions.DEGRADED, conditions.OWNERSHIP_CONFLICT):
-            condition = find_condition(gang.status.conditions, name)
-            if condition is not None and condition.is_true:
-                told.append(f"gang {gang.name}: {condition.message}")
+        bad = {each.type: each for each in gang.status.conditions if each.type in _BAD and each.is_true}
+        told += [f"gang {gang.name}: {bad[name].message}" for name in _BAD if name in bad]
     if not told:
         return None
     first, more = told[0], len(told) - 1
@@ -309,8 +311,9 @@ def unattended(gangs: Iterable[PodGang]) -> list[FieldError]:
     """Gangs that are left to a process of their own backend, which has not looked at them yet."""
     waiting: dict[str, list[str]] = {}
     for gang in gangs:
-        told = {condition.type for condition in gang.status.conditions}
-        if labels.EXTERNAL_BACKEND in gang.annotations and conditions.SCHEDULED not in told:
+        if labels.EXTERNAL_BACKEND not in gang.metadata.annotations:
+            continue
+        if conditions.SCHEDULED not in {condition.type for condition in gang.status.conditions}:
             waiting.setdefault(gang.labels.get(labels.SCHEDULER_BACKEND, ""), []).append(gang.name)
     return [
         FieldError(

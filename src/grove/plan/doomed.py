@@ -18,6 +18,8 @@ from grove.plan.changes import Delete
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
+_SET: Final = kinds.CLIQUESETS.kind
+_GROUP: Final = kinds.SCALING_GROUPS.kind
 
 
 class Fate(Enum):
@@ -59,9 +61,9 @@ class Owners:
             # What is deleted without its dependents goes by itself, and they stay.
             return Fate.STAYS
         key = Key(item.namespace, owner.name)
-        if owner.kind == kinds.CLIQUESETS.kind:
+        if owner.kind == _SET:
             return fate_with(self.cliqueset(key), owner.uid)
-        if owner.kind != kinds.SCALING_GROUPS.kind:
+        if owner.kind != _GROUP:
             return Fate.STAYS
         group = self.group(key)
         fate = fate_with(group, owner.uid)
@@ -70,6 +72,9 @@ class Owners:
 
 def doomed_pods(pods: Iterable[Pod], clique: Key, holder: Object | None) -> list[Pod]:
     """Those of the pods that go because the clique of this name that owns them did, or is awaited."""
+    if holder is not None and not holder.terminating:
+        # What it owns itself stays, which is nearly every pod.
+        pods = [pod for pod in pods if (owner := pod.owner) is None or owner.uid != holder.uid]
     return [
         pod
         for pod in pods

@@ -62,7 +62,7 @@ def how_it_failed(pod: Pod) -> str:
 
 
 def _failed(pod: Pod) -> bool:
-    return pod.bound and pod.status.phase == "Failed" and not pod.terminating
+    return pod.status.phase == "Failed" and pod.bound and not pod.terminating
 
 
 def _left(pod: Pod, now: datetime) -> float:

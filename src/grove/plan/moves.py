@@ -20,7 +20,7 @@ PodsOf = Callable[[PodGang], Iterable[Pod]]
 
 def backend_of(gang: PodGang) -> str:
     """The name of the backend that acts on a gang."""
-    return gang.labels.get(labels.SCHEDULER_BACKEND, "")
+    return gang.metadata.labels.get(labels.SCHEDULER_BACKEND, "")
 
 
 def leaves(gang: PodGang, pods: Iterable[Pod], wanted: str) -> list[Pod] | None:

@@ -126,13 +126,14 @@ def referenced(clique: PodClique, gang: PodGang) -> set[str]:
 
 def mislabelled(clique: PodClique, pods: Iterable[Pod]) -> Iterator[tuple[Pod, dict[str, str]]]:
     """The living pods of the clique that lost labels by which they are found, and those labels."""
-    kept: dict[str, str] = {key: clique.labels[key] for key in _IDENTITY if key in clique.labels}
-    kept[labels.POD_CLIQUE] = clique.name
+    marks, name = clique.labels, clique.name
+    kept: dict[str, str] = {key: marks[key] for key in _IDENTITY if key in marks}
+    kept[labels.POD_CLIQUE] = name
     for pod in pods:
         told = pod.labels
         lost = {key: value for key, value in kept.items() if told.get(key) != value}
-        if pod.spec.hostname != names.hostname(clique.name, told.get(labels.POD_INDEX, "")):
-            index = names.hostname_index(clique.name, pod.spec.hostname)
+        if pod.spec.hostname != names.hostname(name, told.get(labels.POD_INDEX, "")):
+            index = names.hostname_index(name, pod.spec.hostname)
             lost |= {labels.POD_INDEX: str(index)} if index is not None else {}
         if lost and not pod.terminating:
             yield pod, lost

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from operator import attrgetter
 
+from prometheus_client import Counter
+
 from grove.errors import (
     AlreadyExists,
     Conflict,
@@ -90,9 +92,11 @@ class Controller:
             # A standby collects keys that nobody is to take yet.
             lambda: self._queue.oldest if self._at_work else 0.0
         )
+        self._looks = 0
+        self._metrics.running.labels(name).set_function(lambda: self._looks)
         # Found once: finding them takes longer than counting.
-        self._running = self._metrics.running.labels(name)
         self._seconds = self._metrics.reconcile_seconds.labels(name)
+        self._results: dict[str, Counter] = {}
 
     @property
     def idle(self) -> bool:
@@ -173,14 +177,20 @@ class Controller:
         """One reconcile, with its log fields bound and its outcome turned into what happens next."""
         started = self._clock.monotonic()
         result = "cancelled"
-        self._running.inc()
+        self._looks += 1
         with logs.bound(controller=self.name, key=str(key), reconcile=f"{self.name}-{next(self._ids)}"):
             try:
                 result = await self._attempt(key)
             finally:
-                self._running.dec()
-                self._metrics.reconciles.labels(self.name, result).inc()
+                self._looks -= 1
+                self._count(result)
                 self._seconds.observe(self._clock.monotonic() - started)
+
+    def _count(self, result: str) -> None:
+        counter = self._results.get(result)
+        if counter is None:
+            counter = self._results[result] = self._metrics.reconciles.labels(self.name, result)
+        counter.inc()
 
     async def _attempt(self, key: Key) -> str:
         try:

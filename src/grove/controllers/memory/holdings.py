@@ -43,6 +43,8 @@ class Holdings:
 
     def saw_pod(self, old: Object | None, new: Object | None) -> None:
         """A pod changed; to be subscribed to the informer."""
+        if isinstance(old, Pod) and isinstance(new, Pod) and _alike(old, new):
+            return
         before, after = _place(old), _place(new)
         if before == after:
             return
@@ -139,6 +141,11 @@ def _place(pod: Object | None) -> tuple[Key, Key] | None:
         return None
     gang, clique = pod.labels.get(labels.POD_GANG), pod.labels.get(labels.POD_CLIQUE)
     return (Key(pod.namespace, gang), Key(pod.namespace, clique)) if gang and clique else None
+
+
+def _alike(old: Pod, new: Pod) -> bool:
+    """Whether a pod is where it was, as nearly every pod that changes is."""
+    return old.metadata.labels == new.metadata.labels and old.may_run == new.may_run
 
 
 def _is_placed(gang: PodGang) -> bool:

@@ -31,6 +31,9 @@ class PodLimit:
         """How many pods a clique that has some may have now; asked again, the last grant is void."""
         self.forget(clique.key)
         wanted = clique.spec.replicas
+        if have >= wanted:
+            # What most cliques are: nothing is taken away, and no more is asked for.
+            return wanted
         sure = min(wanted, max(have, _by_template(clique, cliqueset)))
         if wanted <= sure:
             return wanted

@@ -53,10 +53,10 @@ class Gangs:
 
     def child_depends_on(self, child: Object) -> object:
         seen = self._seen
-        follows = seen.followed_by(child)
-        if follows is not None and (planned := find_gang(seen, child.name)) is not None:
+        name, follows = child.name, seen.followed_by(child)
+        if follows is not None and (planned := find_gang(seen, name)) is not None:
             follows = seen.gang_built_from(planned).hash
-        return seen.staying.get(child.name), seen.placed.get(child.name), follows
+        return seen.staying.get(name), seen.placed.get(name), follows
 
     def rows(self, replica: int) -> Iterator[ChildRow]:
         for gang in self._seen.layout(replica).gangs(replica):

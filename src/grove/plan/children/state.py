@@ -163,12 +163,12 @@ def sort_children(cliqueset: PodCliqueSet, found: Mapping[Resource, Iterable[Obj
     for resource, items in found.items():
         ours, earlier = {}, set()
         for item in items:
-            owner = item.owner
+            name, owner = item.metadata.name, item.owner
             holder = holders.get(owner.kind, {}).get(owner.name) if owner is not None else cliqueset
-            if owner is None or (holder is not None and holder.uid == owner.uid):
-                ours[item.name] = item
+            if owner is None or (holder is not None and holder.metadata.uid == owner.uid):
+                ours[name] = item
             elif holder is not None:
-                earlier.add(item.name)
+                earlier.add(name)
         children[resource] = holders[resource.kind] = ours
         taken[resource] = frozenset(earlier)
     return Sorted(children, taken)

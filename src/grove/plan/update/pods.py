@@ -53,7 +53,8 @@ NO_UPDATE: Final = CliqueUpdate()
 def outdated_pods(clique: PodClique, pods: Sequence[Pod]) -> list[Pod]:
     """The pods that were made from another template; those that have done their work are left alone."""
     wanted = pod_template_of(clique)
-    return [pod for pod in pods if pod.keeps_place and not pod.succeeded and pod_template_of(pod) != wanted]
+    # The template first: nearly all pods are of the one that is wanted.
+    return [pod for pod in pods if pod_template_of(pod) != wanted and pod.keeps_place and not pod.succeeded]
 
 
 def has_outdated(clique: PodClique, pods_of: Callable[[PodClique], Sequence[Pod]]) -> bool:

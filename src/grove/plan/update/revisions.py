@@ -136,12 +136,12 @@ def _said(value: Any) -> Any:
 
 def follows(child: Object) -> str | None:
     """The hash of the templates that a child of a set follows; None for one that somebody else made."""
-    return child.annotations.get(labels.TEMPLATE_REVISION)
+    return child.metadata.annotations.get(labels.TEMPLATE_REVISION)
 
 
 def pod_template_of(child: Object) -> str:
     """The label by which the pods of one template are told from those of another; it means nothing else."""
-    return child.labels.get(labels.POD_TEMPLATE_HASH, "")
+    return child.metadata.labels.get(labels.POD_TEMPLATE_HASH, "")
 
 
 def means_the_same(desired: Manifest, living: PodClique) -> bool:
