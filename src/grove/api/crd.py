@@ -242,7 +242,8 @@ def _value(hint: object) -> Manifest:
 
 def _annotated(schema: Manifest, meta: msgspec.Meta) -> Manifest:
     extra: Manifest = dict(meta.extra_json_schema or {})
-    schema = copy.deepcopy(extra.pop(SCHEMA, schema))
+    if SCHEMA in extra:
+        schema = copy.deepcopy(extra.pop(SCHEMA))
     for path in extra.pop(OMIT, ()):
         _omit(schema, path)
     for field, bounds in extra.pop(NARROW, {}).items():

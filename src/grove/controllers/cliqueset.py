@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -514,7 +515,8 @@ def _says(cliqueset: PodCliqueSet, condition: Condition) -> bool:
 
 def _counted(applied: Applied, kind: type[Change]) -> str:
     """For example "3 PodGangs, 6 PodCliques and 3 Services"; empty when there were none."""
+    number_of = Counter(change.resource for change in applied.done if isinstance(change, kind))
     resources = [each.resource for each in sorted(registry.KINDS, key=attrgetter("removal"))]
-    counts = [(applied.count(kind, resource), resource.kind) for resource in resources]
+    counts = [(number_of[resource], resource.kind) for resource in resources]
     words = [counted(number, name) for number, name in counts if number]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -45,7 +45,7 @@ class Call(NamedTuple):
         """Whether it changes something: not if it only reads, tries or asks."""
         if self.method in _READS or self.path.startswith(_REVIEWS):
             return False
-        return not any(name == "dryRun" for name, _ in self.query)
+        return "dryRun" not in dict(self.query)
 
 
 class RequestObserver(Protocol):

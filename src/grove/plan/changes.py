@@ -144,14 +144,14 @@ def present(value: Any) -> Any:
     # First what most values are: to ask whether a string is a Mapping takes longest.
     if isinstance(value, (str, int)):
         return value
+    if isinstance(value, (list, tuple)):
+        return [present(item) for item in value]
     if isinstance(value, (dict, Mapping)):
         return {
             key: item if item.__class__ is str else present(item)
             for key, item in value.items()
             if item is not None
         }
-    if isinstance(value, (list, tuple)):
-        return [present(item) for item in value]
     return value
 
 

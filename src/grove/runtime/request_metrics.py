@@ -67,11 +67,12 @@ def asked_of(call: Call) -> Asked:
 
 
 def _verb(call: Call, *, named: bool) -> str:
-    if any(key == "dryRun" for key, _ in call.query):
+    asked = dict(call.query)
+    if "dryRun" in asked:
         return "dryrun"
     match call.method:
         case "GET":
-            if any(key == "watch" for key, _ in call.query):
+            if "watch" in asked:
                 return "watch"
             return "get" if named else "list"
         case "DELETE":

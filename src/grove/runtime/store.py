@@ -76,7 +76,11 @@ class Store(Generic[T]):
         """Remember an object; answers with what was there. Only the informer calls this."""
         key = item.key
         old = self._objects.get(key)
-        _share(item.metadata.labels)
+        if old is not None and old.metadata.labels == item.metadata.labels:
+            # As nearly always when an object changes; it is equal, so that nobody can tell.
+            msgspec.structs.force_setattr(item.metadata, "labels", old.metadata.labels)
+        else:
+            _share(item.metadata.labels)
         _share_fields(item)
         self._objects[key] = item
         for name in self._functions:

@@ -86,14 +86,27 @@ class _Detected:
 
     cluster: Cluster | None = None
     generation: Generation | None = None
+    misconfigured: bool = False
 
 
 def detect(cluster: Cluster) -> Generation | None:
     """The newest generation that works here; None when there is none."""
     if _Detected.cluster is not cluster:
-        _Detected.generation = _detect(cluster)
-        _Detected.cluster = cluster
+        _look_at(cluster)
     return _Detected.generation
+
+
+def misconfigured(cluster: Cluster) -> bool:
+    """Whether the API server offers PodGroups only in a version that kube-scheduler does not read."""
+    if _Detected.cluster is not cluster:
+        _look_at(cluster)
+    return _Detected.misconfigured
+
+
+def _look_at(cluster: Cluster) -> None:
+    _Detected.misconfigured = _misconfigured(cluster)
+    _Detected.generation = _detect(cluster)
+    _Detected.cluster = cluster
 
 
 def _detect(cluster: Cluster) -> Generation | None:
@@ -107,13 +120,12 @@ def _detect(cluster: Cluster) -> Generation | None:
             topology=TOPOLOGY_FIELD in cluster.fields,
             preemption=DISRUPTION_FIELD in cluster.fields,
         )
-    if misconfigured(cluster):
+    if _misconfigured(cluster):
         return None
     return Generation("v1alpha1") if _serves(cluster, "v1alpha1", "workloads") else None
 
 
-def misconfigured(cluster: Cluster) -> bool:
-    """Whether the API server offers PodGroups only in a version that kube-scheduler does not read."""
+def _misconfigured(cluster: Cluster) -> bool:
     others = any(_serves(cluster, version, "podgroups") for version in ("v1beta1", "v1alpha2"))
     return _serves(cluster, "v1alpha3", "podgroups") and not others
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from grove.api.cliqueset import PodCliqueSet, PodCliqueTemplate, ScalingGroupConfig
-from grove.api.gang import PodGang
+from grove.api.gang import PodGang, PodGangSpec
 from grove.api.topology import TopologyConstraint
 from grove.backends.default.generation import Generation
 from grove.errors import InvalidConfiguration
@@ -113,10 +113,20 @@ def refusal(requirement: Requirement, generation: Generation | None) -> str:
     )
 
 
+class _Shaped:
+    """The shape of the gang that was asked about last: a look asks five times about the same one."""
+
+    spec: PodGangSpec | None = None
+    shape: Shape = Shape(())
+
+
 def shape_of(gang: PodGang) -> Shape:
     """The shape of a gang; fields are those of the PodGang."""
-    podgroups = tuple(each.name for each in gang.spec.podgroups)
-    return Shape(podgroups, tuple(_requirements(gang, frozenset(podgroups))))
+    if _Shaped.spec is not gang.spec:
+        podgroups = tuple([each.name for each in gang.spec.podgroups])
+        _Shaped.shape = Shape(podgroups, tuple(_requirements(gang, frozenset(podgroups))))
+        _Shaped.spec = gang.spec
+    return _Shaped.shape
 
 
 def _requirements(gang: PodGang, everyone: frozenset[str]) -> Iterator[Requirement]:

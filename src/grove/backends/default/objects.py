@@ -4,7 +4,8 @@ Pure and deterministic. A pod's link and the object it points to get their name 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from grove.api import names
@@ -20,9 +21,11 @@ from grove.meta import Manifest, Resource
 WORKLOAD_LIMIT: Final = 8
 _NAME_LIMIT: Final = 253
 _MERGED_NAME: Final = "gang"
+_SET: Final = CLIQUESETS.kind
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots: what most who ask for a name never need is found when it is needed.
+@dataclass(frozen=True)
 class Dialect:
     """How this gang is said on this cluster."""
 
@@ -31,16 +34,17 @@ class Dialect:
     mode: Mode
     #: Which start of the gang this is: a part of all names, as most of what is said cannot be changed later.
     revision: str
-    _metadata: Callable[[str], Manifest] = field(init=False, repr=False, compare=False)
 
-    #: In front of a podgroup's name; a clique's name is unique in the namespace, so gangs of a set need none.
-    _prefix: str = field(init=False, repr=False, compare=False)
+    @cached_property
+    def _metadata(self) -> Callable[[str], Manifest]:
+        return owned_by(self.gang)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def _prefix(self) -> str:
+        """In front of a podgroup's name: cliques of sets have names that are unique in the namespace."""
         owner = self.gang.owner
-        of_set = owner is not None and owner.kind == CLIQUESETS.kind
-        object.__setattr__(self, "_metadata", owned_by(self.gang))
-        object.__setattr__(self, "_prefix", "" if of_set else f"{self.gang.name}-")
+        of_set = owner is not None and owner.kind == _SET
+        return "" if of_set else f"{self.gang.name}-"
 
     def manifests(self) -> tuple[Manifest, ...]:
         """The gang's objects, in the order in which they must exist."""

@@ -6,7 +6,7 @@ creation for an object needs no such look: it has only just appeared. Owners in 
 root is: the cliques of a scaling group go with the group, whatever becomes of the set.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from grove.errors import NotFound
 from grove.kube.client import Client
@@ -42,8 +42,9 @@ class Liveness:
         """The changes without creations for those of `holders` that the API server no longer has."""
         there: dict[str, bool] = {}
         kept: list[Change] = []
+        kinds_of = {resource.kind: resource for resource in holders}
         for change in changes:
-            if (owner := _owner(change, holders)) is None:
+            if (owner := _owner(change, holders, kinds_of)) is None:
                 kept.append(change)
                 continue
             resource, holder = owner
@@ -58,13 +59,15 @@ class Liveness:
         self._begun.pop((resource, key), None)
 
 
-def _owner(change: Change, holders: Children) -> tuple[Resource, Object] | None:
+def _owner(
+    change: Change, holders: Children, kinds_of: Mapping[str, Resource]
+) -> tuple[Resource, Object] | None:
     """Which of `holders` is to own what is created; None for another owner and for every other change."""
     if not isinstance(change, Create):
         return None
     for reference in change.manifest["metadata"].get("ownerReferences") or ():
-        for resource, found in holders.items():
-            holder = found.get(reference["name"]) if resource.kind == reference["kind"] else None
-            if holder is not None and holder.uid == reference["uid"]:
-                return resource, holder
+        resource = kinds_of.get(reference["kind"])
+        holder = holders[resource].get(reference["name"]) if resource is not None else None
+        if resource is not None and holder is not None and holder.uid == reference["uid"]:
+            return resource, holder
     return None
