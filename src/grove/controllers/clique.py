@@ -208,6 +208,9 @@ class CliqueReconciler:
         clique, cliqueset, devices = seen.clique, seen.cliqueset, self.deps.devices
         if cliqueset is None:
             return {each.index: [] for each in new}
+        if not new:
+            devices.await_claims(clique.key, ())
+            return {}
         used = claims_of(cliqueset, clique, [each.index for each in new])
         lacking = {index: devices.lacking(clique, cliqueset, claims) for index, claims in used.items()}
         # Known in the same moment in which they are found missing: none can appear unnoticed in between.

@@ -36,7 +36,7 @@ from grove.controllers.apply import (
     first_removals,
 )
 from grove.controllers.dependencies import Dependencies
-from grove.controllers.members import PODS_BY_OWNER, pods_of
+from grove.controllers.members import PODS_BY_OWNER, pods_of, pods_on_nodes
 from grove.controllers.memory.contests import FORGET_SECONDS, Contests
 from grove.controllers.memory.trials import AGAIN_SECONDS, Trials
 from grove.controllers.pacing import CREATING_SECONDS, MOVING_SECONDS
@@ -112,7 +112,7 @@ class CliqueSetReconciler:
         turns = bool(seen.update and seen.update.new_turns) and not judgement.refused
         lately = batch.more and not applied.failures and not turns and self._said_lately(key)
         waiting = self.recycling.pending(seen) if not judgement.refused else []
-        outcome = DONE if lately else await self.report(seen, judgement, applied, waiting)
+        outcome = DONE if lately else await self.report(seen, judgement, applied, waiting, batch.settled)
         self.tell(seen, judgement, applied)
         applied.raise_failure()
         return soonest(
@@ -198,7 +198,7 @@ class CliqueSetReconciler:
             seen,
             decided=decided_minima(cliqueset, seen.cliques),
             granted=grant_replicas(cliqueset, seen.groups, seen.cliques, self._pods_per_set),
-            placed=placed_gangs(gangs, self._pods_of, self._editable),
+            placed=placed_gangs(gangs, partial(pods_on_nodes, cache), self._editable),
             revision=lambda gang: effective_revision(gangs[gang], self._pods_of(gangs[gang])),
         )
         return replace(seen, update=self._update(seen))
@@ -337,13 +337,14 @@ class CliqueSetReconciler:
         seen: CliqueSetState,
         judgement: Judgement,
         applied: Applied,
-        waiting: Sequence[Termination] = (),
+        waiting: Sequence[Termination],
+        settled: Settled,
     ) -> Outcome:
         """The set's status, and an event if it is refused."""
         cliqueset = seen.cliqueset
         now = self.deps.clock.now()
         facts = replace(
-            self.facts(seen, judgement, applied),
+            self.facts(seen, judgement, applied, settled),
             termination=self.recycling.condition(waiting),
             **_progress(seen, judgement, now),
         )
@@ -391,7 +392,9 @@ class CliqueSetReconciler:
         problems = self.deps.devices.unread(seen.cliqueset).values()
         return [CodedError("ERR_GET_RESOURCECLAIMTEMPLATE", problem) for problem in problems if problem]
 
-    def facts(self, seen: CliqueSetState, judgement: Judgement, applied: Applied) -> SetFacts:
+    def facts(
+        self, seen: CliqueSetState, judgement: Judgement, applied: Applied, settled: Settled
+    ) -> SetFacts:
         """What the set's status is made of."""
         cliqueset = seen.cliqueset
         return SetFacts(
@@ -407,7 +410,7 @@ class CliqueSetReconciler:
                 *self.contests.notices(cliqueset.key),
             ],
             topology=judgement.levels,
-            pending=edit_pending(seen) if not judgement.refused else None,
+            pending=edit_pending(seen, settled) if not judgement.refused else None,
             failures=[
                 *(CodedError(PodLimitReached.code, text) for text in seen.granted.sentences),
                 *distinct_errors(applied.refusals),

@@ -76,6 +76,19 @@ def pods_of(cache: Cache, gang: PodGang, cliques: Sequence[PodClique] | None = N
     return found
 
 
+def pods_on_nodes(cache: Cache, gang: PodGang) -> list[Pod]:
+    """Those pods of a gang that are on nodes, without what only holds places for them."""
+    if is_standalone(gang):
+        return [pod for pod in pods_of(cache, gang) if pod.bound]
+    store = cache.store(Pod)
+    return [
+        _as_member(pod, clique)
+        for clique in cliques_of(cache, gang)
+        for pod in store.index(PODS_BY_OWNER, clique.uid)
+        if pod.bound
+    ]
+
+
 def predecessors_of(cache: Cache, clique: PodClique) -> list[Pod]:
     """The pods of an earlier clique of the same name: while they live, they have hostnames of its pods."""
     name, uid = clique.name, clique.uid

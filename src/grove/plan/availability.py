@@ -34,7 +34,9 @@ class ReplicaCliques:
 
     @property
     def there(self) -> int:
-        return len([clique for clique in self.all() if clique is not None])
+        grouped = [clique for replicas in self.groups.values() for each in replicas for clique in each]
+        absent = self.standalone.count(None) + grouped.count(None)
+        return len(self.standalone) + len(grouped) - absent
 
     def available(self, layout: Layout, index: int, ready: Callable[[PodClique], int] = said_ready) -> bool:
         """Whether enough pods of every clique are ready, and enough replicas of every scaling group."""

@@ -70,6 +70,8 @@ def plan_pods(
     if surplus > 0:
         excess = sorted(holding, key=lambda pod: _usefulness(clique, pod))[:surplus]
         return PodPlan(delete=(*going, *failed, *excess))
+    if not surplus:
+        return PodPlan(delete=(*going, *failed))
     barred = {_index(clique, pod) for pod in going} | set(leaving)
     places = free_places(clique, holding, min(-surplus, granted - len(holding)))
     used_names = {pod.name for pod in pods} | referenced(clique, gang) | set(taken)
