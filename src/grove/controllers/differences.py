@@ -172,11 +172,6 @@ def pod_lost(old: Pod, new: Pod) -> bool:
     )
 
 
-def pod_kept(old: Pod, new: Pod) -> bool:
-    """A pod that is its clique's as before: gates and places only go into the clique's status."""
-    return not pod_lost(old, new)
-
-
 def pod_placed(old: Pod, new: Pod) -> bool:
     """A pod that got a node, for which scaled gangs may wait."""
     return old.bound != new.bound
@@ -184,11 +179,6 @@ def pod_placed(old: Pod, new: Pod) -> bool:
 
 def _marks(pod: Pod) -> dict[str, str]:
     return {name: value for name, value in pod.labels.items() if not name.startswith(_PLACE)}
-
-
-def pod_progressed(old: Pod, new: Pod) -> bool:
-    """A pod that got further and nothing else: this only goes into statuses, which are held back anyway."""
-    return not pod_needs_action(old, new)
 
 
 def is_initialized(gang: PodGang) -> bool:

@@ -15,7 +15,7 @@ from grove.backends.shape import progress
 from grove.controllers.dependencies import Dependencies
 from grove.controllers.members import cliques_of, pods_of, predecessors_of, stray_pods_of
 from grove.controllers.standalone import StandalonePods
-from grove.meta import Key
+from grove.meta import Key, Manifest
 from grove.plan.gang.gates import is_released
 from grove.plan.gang.restart import bound_by_podgroup, ungrouped
 from grove.plan.gang.standalone import (
@@ -66,9 +66,7 @@ class GangObserver:
             return None
         duties = Duties(objects=scheduling.acts_on(gang), pods=not scheduling.only)
         context, owned = self._context(gang, pods, backend), self._owned(gang)
-        snapshot = GangSnapshot(
-            gang, pods, context, now, [each.item.manifest for each in owned if not each.item.terminating]
-        )
+        snapshot = GangSnapshot(gang, pods, context, now, _standing(owned))
         translated = self._translated(snapshot, backend, duties)
         # What only gangs of a set have, for whoever writes their status.
         of_a_set = duties.objects and not is_standalone(gang)
@@ -92,10 +90,15 @@ class GangObserver:
             partial=self.partial.get(gang.key, _NOTHING),
             monotonic=self.deps.clock.monotonic(),
         )
-        if is_standalone(gang) and backend is not None and duties.objects and translated.failure is None:
-            found = await self.standalone.preparations(gang, pods, backend, context)
-            return replace(seen, preparations=found)
-        return seen
+        return await self._prepared(seen) if is_standalone(gang) else seen
+
+    async def _prepared(self, state: GangState) -> GangState:
+        """With what the pods of a gang of somebody else lack."""
+        backend = state.backend
+        if backend is None or not state.duties.objects or state.translated.failure is not None:
+            return state
+        found = await self.standalone.preparations(state.gang, list(state.pods), backend, state.context)
+        return replace(state, preparations=found)
 
     def remember(self, gang: Key, memory: PartialMemory) -> None:
         """Keep what the plan says about a gang that holds a part of its nodes."""
@@ -175,6 +178,11 @@ class GangObserver:
     def _step_back(self, gang: PodGang) -> StepBackTime:
         key, preemptions = gang.key, self.deps.preemptions
         return StepBackTime(preemptions.left(key, awaited=False), preemptions.left(key, awaited=True))
+
+
+def _standing(owned: Sequence[OwnedObject]) -> list[Manifest]:
+    """The objects that are not being deleted."""
+    return [each.item.manifest for each in owned if not each.item.terminating]
 
 
 def _of_one_owner(one: PodGang, other: PodGang) -> bool:

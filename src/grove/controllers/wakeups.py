@@ -36,11 +36,9 @@ from grove.controllers.differences import (
     is_true,
     only_comes_or_goes,
     owner_changed,
-    pod_kept,
     pod_lost,
     pod_needs_action,
     pod_placed,
-    pod_progressed,
     scheduler_choice_changed,
     status_changed,
     strategy_changed,
@@ -56,6 +54,7 @@ from grove.plan.children import registry
 from grove.plan.children.registry import Kind
 from grove.plan.startup import uses_account_of_set
 from grove.runtime.cache import Cache
+from grove.runtime.store import Store
 
 CLIQUESET = "cliqueset"
 SCALING_GROUP = "scaling group"
@@ -86,7 +85,8 @@ def debounced(key: Key, cache: Cache) -> float:
 
 def debounced_by_pods(key: Key, cache: Cache) -> float:
     """Longer for a gang or clique with many pods."""
-    return debounce_pods(_pods_of(key, cache), len(cache.store(Pod)))
+    pods = cache.store(Pod)
+    return debounce_pods(_pods_of(key, pods), len(pods))
 
 
 def as_soon_as_all_exist(key: Key, cache: Cache) -> float:
@@ -99,7 +99,8 @@ def as_soon_as_all_exist(key: Key, cache: Cache) -> float:
 
 def debounced_for_status(key: Key, cache: Cache) -> float:
     """What goes into statuses only may be gathered for about as long as those are held back."""
-    return debounce_status(_pods_of(key, cache), len(cache.store(Pod)))
+    pods = cache.store(Pod)
+    return debounce_status(_pods_of(key, pods), len(pods))
 
 
 def debounced_unless_pods_wait(key: Key, cache: Cache) -> float:
@@ -116,9 +117,9 @@ def debounced_by_children(key: Key, cache: Cache) -> float:
     return debounce_children(cache.store(PodGang).count("set", str(key)))
 
 
-def _pods_of(key: Key, cache: Cache) -> int:
+def _pods_of(key: Key, pods: Store[Pod]) -> int:
     """How many pods a gang or clique has; one of the two indexes knows the key."""
-    pods, text = cache.store(Pod), str(key)
+    text = str(key)
     return max(pods.count("gang", text), pods.count("clique", text))
 
 
@@ -259,8 +260,10 @@ class Wakeup:
     controller: str
     keys: Keys
     debounce: Debounce = immediately
-    #: Whether also when one comes; another row may say so with more patience.
+    #: Whether also when one comes.
     comes: bool = True
+    #: For one that comes or changes otherwise, with more patience; None where nobody is waked by that.
+    otherwise: Debounce | None = None
 
 
 TABLE: tuple[Wakeup, ...] = (
@@ -272,14 +275,31 @@ TABLE: tuple[Wakeup, ...] = (
     Wakeup(kinds.GANGS, PodGang, gang_revision_changed, CLIQUE, its_cliques),
     Wakeup(kinds.CLIQUESETS, PodCliqueSet, scheduler_choice_changed, GANG, its_gangs),
     Wakeup(kinds.CLIQUESETS, PodCliqueSet, scheduler_choice_changed, CLIQUE, cliques_of),
-    Wakeup(kinds.PODS, Pod, pod_lost, CLIQUE, its_clique, debounced_by_pods, comes=False),
-    Wakeup(kinds.PODS, Pod, pod_kept, CLIQUE, its_clique, debounced_for_status),
+    # One for which another need not be made only goes into the clique's status.
+    Wakeup(
+        kinds.PODS,
+        Pod,
+        pod_lost,
+        CLIQUE,
+        its_clique,
+        debounced_by_pods,
+        comes=False,
+        otherwise=debounced_for_status,
+    ),
     Wakeup(kinds.GANGS, PodGang, gang_changed, GANG, itself),
     Wakeup(kinds.GANGS, PodGang, gang_listed, GANG, itself, debounced_by_pods),
     Wakeup(kinds.GANGS, PodGang, initialized_by_backend_process, GANG, itself),
     Wakeup(kinds.CLIQUES, PodClique, clique_demand_changed, GANG, its_gang),
-    Wakeup(kinds.PODS, Pod, pod_needs_action, GANG, its_gang, as_soon_as_all_exist),
-    Wakeup(kinds.PODS, Pod, pod_progressed, GANG, its_gang, debounced_unless_pods_wait),
+    # One that got further and nothing else only goes into statuses, which are held back anyway.
+    Wakeup(
+        kinds.PODS,
+        Pod,
+        pod_needs_action,
+        GANG,
+        its_gang,
+        as_soon_as_all_exist,
+        otherwise=debounced_unless_pods_wait,
+    ),
     Wakeup(kinds.PODS, Pod, pod_placed, GANG, gangs_after_its_gang, debounced_by_pods),
     Wakeup(kinds.GANGS, PodGang, desired_state_changed, GANG, gangs_after_it),
     Wakeup(kinds.SCALING_GROUPS, PodCliqueScalingGroup, desired_state_changed, SCALING_GROUP, itself),
@@ -452,9 +472,9 @@ def listener(wakeup: Wakeup, cache: Cache, controller: Enqueues) -> Listen:
         subject = None
 
     def listen(old: Object | None, new: Object | None) -> None:
-        if old is not None and new is not None and not wakeup.changed(old, new):
-            return
-        if old is None and not wakeup.comes:
+        concerns = wakeup.comes if old is None else new is None or wakeup.changed(old, new)
+        debounce = wakeup.debounce if concerns else wakeup.otherwise
+        if debounce is None:
             return
         # A label that moved concerns both whom it pointed to and whom it points to now.
         concerned = dict.fromkeys(wakeup.keys(new, cache) if new is not None else ())
@@ -466,7 +486,7 @@ def listener(wakeup: Wakeup, cache: Cache, controller: Enqueues) -> Listen:
         for key in concerned:
             if goes and subject is not None and key not in cache.store(subject):
                 continue
-            delay = wakeup.debounce(key, cache)
+            delay = debounce(key, cache)
             if delay > 0:
                 controller.enqueue_after(key, delay)
             else:

@@ -87,16 +87,21 @@ class Controller:
         self._ids = count(1)
         #: The last terminal complaint of each key, so that it is said once and not at every look.
         self._complaints: dict[Key, str] = {}
-        self._metrics.queue_depth.labels(name).set_function(lambda: len(self._queue))
-        self._metrics.queue_oldest.labels(name).set_function(
-            # A standby collects keys that nobody is to take yet.
-            lambda: self._queue.oldest if self._at_work else 0.0
-        )
         self._looks = 0
-        self._metrics.running.labels(name).set_function(lambda: self._looks)
+        self._answer_scrapes()
         # Found once: finding them takes longer than counting.
         self._seconds = self._metrics.reconcile_seconds.labels(name)
         self._results: dict[str, Counter] = {}
+
+    def _answer_scrapes(self) -> None:
+        """What is told when somebody reads it and costs nothing before."""
+        metrics = self._metrics
+        metrics.queue_depth.labels(self.name).set_function(lambda: len(self._queue))
+        metrics.queue_oldest.labels(self.name).set_function(
+            # A standby collects keys that nobody is to take yet.
+            lambda: self._queue.oldest if self._at_work else 0.0
+        )
+        metrics.running.labels(self.name).set_function(lambda: self._looks)
 
     @property
     def idle(self) -> bool:

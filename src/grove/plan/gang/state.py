@@ -137,12 +137,12 @@ class GangState:
         """Its pods, without those that only hold places."""
         return [pod for pod in self.pods if labels.POD_CLIQUE in pod.labels]
 
-    @cached_property
+    @property
     def running(self) -> bool:
         """Whether any of its pods is on a node."""
         return any(self.context.bound.values())
 
-    @cached_property
+    @property
     def wanted(self) -> Mapping[str, int]:
         """How many pods each podgroup wants; one whose clique does not exist yet is missing here."""
         if is_standalone(self.gang):
