@@ -5,7 +5,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +22,17 @@ from bench.profiling import PROFILE
 from bench.results import Cost
 from bench.usage import Usage, usage_of
 from grove import __version__
+from grove.api import kinds
 from grove.cli.local import install_crds
 from grove.kube.client import Client
 from grove.kube.config import load
 from grove.kube.limiter import Limiter
 from grove.kube.transport import HttpTransport
+from grove.meta import Object, resource
 
 T = TypeVar("T")
 
+_NAMESPACES: Final = resource("", "v1", "Namespace", namespaced=False)
 _READY_SECONDS: Final = 60.0
 _LOOK_AGAIN_SECONDS: Final = 0.05
 _QUIET_LOOK_SECONDS: Final = 0.5
@@ -107,6 +110,20 @@ class Arena:
                 _READY_SECONDS, waiting, unless=(operator,), hope=lambda: "the operator is not ready"
             )
             yield operator
+
+    async def make_namespaces(self, names: Iterable[str]) -> None:
+        """Have these namespaces, with the account that their pods get; `default` is there already."""
+        for name in {*names} - {"default"}:
+            await self.client.create(
+                _NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            )
+            # A real API server admits no pod before its controller manager has made this account.
+            while self.plane.real and not await self._has_account(name):  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+    async def _has_account(self, namespace: str) -> bool:
+        page = await self.client.list(kinds.SERVICE_ACCOUNTS, type=Object, namespace=namespace)
+        return any(each.name == "default" for each in page.items)
 
     async def quiet_writes(self, operator: ChildProcess) -> dict[str, int]:
         """What the operator has written once it writes nothing more."""

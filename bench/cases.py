@@ -52,6 +52,17 @@ class GroupCase(Case):
         return 2 + 2 * self.pods + 3 * gangs + 2 * cliques + 2 * self.gangs
 
 
+@dataclass(frozen=True, slots=True)
+class ManySets(Case):
+    """The gangs of a case in equal sets, each in a namespace of its own."""
+
+    sets: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"{self.sets} sets of {self.gangs // self.sets}x{self.size}"
+
+
 def group_case(
     title: str, replicas: int, *, standalone: int, workers: int, group_replicas: int, minimum: int
 ) -> GroupCase:
@@ -72,7 +83,9 @@ HUNDRED_GROUPS: Final = group_case("100xWL1", 100, standalone=2, workers=3, grou
 #: One set whose group has a hundred replicas of eight pods, each a gang of its own but for the first.
 LARGE_GROUP: Final = group_case("100x8 group", 1, standalone=0, workers=7, group_replicas=100, minimum=1)
 GROUPS: Final = (TEN_GROUPS, HUNDRED_GROUPS, LARGE_GROUP)
-CASES: Final = (TEN, HUNDRED, PAIRS, EIGHTS, ONE_GANG, *GROUPS, MANY)
+#: Ten times as many pods as `500x2`, in twenty namespaces.
+TEN_THOUSAND: Final = ManySets(5000, 2, 20)
+CASES: Final = (TEN, HUNDRED, PAIRS, EIGHTS, ONE_GANG, *GROUPS, MANY, TEN_THOUSAND)
 QUICK: Final = (TEN, HUNDRED)
 #: For these the floor is also taken of the same pods in the same gangs.
 SAME_PODS: Final = (PAIRS, EIGHTS, ONE_GANG, MANY)
@@ -90,6 +103,18 @@ def case_named(name: str) -> Case:
         if case.name == name:
             return case
     raise KeyError(f"there is no case {name!r}; choose from {', '.join(case.name for case in CASES)}")
+
+
+def cliquesets(case: Case) -> list[Manifest]:
+    """The sets of a case; several have names of their own too, so that all pods do."""
+    if not isinstance(case, ManySets):
+        return [cliqueset(case)]
+    made = []
+    for number in range(case.sets):
+        each = cliqueset(Case(case.gangs // case.sets, case.size))
+        name = f"{SET}-{number}"
+        made.append({**each, "metadata": {"name": name, "namespace": name}})
+    return made
 
 
 def cliqueset(case: Case) -> Manifest:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.arena import Arena, arena, within
-from bench.cases import NAMESPACE, RESTARTED, SET, Case, cliqueset
+from bench.cases import RESTARTED, Case, cliquesets
 from bench.load import others_between
 from bench.observer import Observer
 from bench.planes import Plane
@@ -17,7 +17,7 @@ from bench.results import Run
 from bench.tally import Milestone
 from bench.writes import about_events
 from grove.api import kinds, labels
-from grove.meta import Key, Object, Resource
+from grove.meta import Object, Resource, manifest_key
 
 Say = Callable[[str], None]
 
@@ -42,8 +42,9 @@ async def measure(case: Case, *, plane: Plane, say: Say, profile: Path | None = 
     )
     async with (
         arena(plane, profile=files.get(plane.profiled)) as place,
-        Observer(place.client, case.pods).watching() as observer,
+        Observer(place.client, case.pods, len(cliquesets(case))).watching() as observer,
     ):
+        await place.make_namespaces(manifest_key(each).namespace for each in cliquesets(case))
         async with place.operator(profile=files.get("operator")) as operator:
             run = await _apply(case, place, operator, observer)
             say(f"{case.name}: running after {run.running:.2f} s, {run.writes_per_pod:.2f} writes a pod")
@@ -63,13 +64,15 @@ async def _apply(case: Case, place: Arena, operator: ChildProcess, observer: Obs
 
     async def steps() -> None:
         observer.began = time.monotonic()
-        await place.client.create(kinds.CLIQUESETS, cliqueset(case))
+        async with asyncio.TaskGroup() as sending:
+            for each in cliquesets(case):
+                sending.create_task(place.client.create(kinds.CLIQUESETS, each))
         await observer.milestone(Milestone.RUNNING)
         await observer.until(lambda: observer.available is not None)
 
     def hope() -> str:
-        state = "says" if observer.available is not None else "does not say"
-        return f"{case.name}: {observer.tally}; the set's status {state} that it is available"
+        state = "says" if observer.available is not None else "does not say yet"
+        return f"{case.name}: {observer.tally}; the status of every set {state} that it is available"
 
     await within(limit_for(case.pods), steps(), unless=(operator, *place.children), hope=hope)
     usage, costs = operator.usage(), place.costs_since(others_before)
@@ -97,15 +100,17 @@ async def _apply(case: Case, place: Arena, operator: ChildProcess, observer: Obs
 
 
 async def _delete(case: Case, place: Arena, operator: ChildProcess, observer: Observer, run: Run) -> Run:
-    """Delete the set and wait until nothing of it is left."""
+    """Delete the sets and wait until nothing of them is left."""
 
     async def steps() -> float:
         observer.deletion = time.monotonic()
-        await place.client.delete(kinds.CLIQUESETS, Key(NAMESPACE, SET), propagation="Background")
+        async with asyncio.TaskGroup() as sending:
+            for each in map(manifest_key, cliquesets(case)):
+                sending.create_task(place.client.delete(kinds.CLIQUESETS, each, propagation="Background"))
         await observer.milestone(Milestone.GONE)
-        await observer.until(lambda: observer.set_gone is not None)
-        for each in (kinds.GANGS, kinds.CLIQUES, kinds.SERVICES):
-            await _until_none(place, each)
+        await observer.until(lambda: observer.sets_gone is not None)
+        for kind in (kinds.GANGS, kinds.CLIQUES, kinds.SERVICES):
+            await _until_none(place, kind)
         return time.monotonic() - observer.deletion
 
     def hope() -> str:

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Generic, TypeVar
 
-from bench.cases import NAMESPACE, SET
 from bench.tally import Milestone, SeenPod, Tally
 from grove.api import kinds
 from grove.errors import Gone, Stalled
@@ -44,7 +43,7 @@ class SeenSet(View):
 
 
 class Watcher(Generic[T]):
-    """One kind in the benchmark's namespace, from the moment of the list until closed."""
+    """One kind in all namespaces, from the moment of the list until closed."""
 
     def __init__(self, client: Client, resource: Resource, type: type[T], see: See[T]) -> None:
         self._client = client
@@ -55,15 +54,13 @@ class Watcher(Generic[T]):
 
     async def run(self) -> None:
         """Tell `see` of every change, until cancelled."""
-        page = await self._client.list(self._resource, type=self._type, namespace=NAMESPACE, limit=0)
+        page = await self._client.list(self._resource, type=self._type, limit=0)
         for item in page.items:
             self._see(item, time.monotonic(), False)
         version = page.resource_version
         self.listed.set()
         while True:
-            stream = self._client.watch(
-                self._resource, type=self._type, namespace=NAMESPACE, resource_version=version
-            )
+            stream = self._client.watch(self._resource, type=self._type, resource_version=version)
             # No set changes while a floor is measured, and of an idle kind the server sends no bookmarks.
             with contextlib.suppress(Stalled):
                 async with aclosing(stream) as events:
@@ -76,11 +73,14 @@ class Watcher(Generic[T]):
 class Observer:
     """What one run looks like from outside."""
 
-    def __init__(self, client: Client, pods: int) -> None:
+    def __init__(self, client: Client, pods: int, sets: int = 1) -> None:
         self.tally = Tally(pods)
-        #: When the set's status said that every replica is available, and when the set was gone.
+        self._sets = sets
+        self._available: set[str] = set()
+        self._gone: set[str] = set()
+        #: When the status of every set said that all of its replicas are available, and when all were gone.
         self.available: float | None = None
-        self.set_gone: float | None = None
+        self.sets_gone: float | None = None
         #: When the first request of the run was sent, and that of its deletion.
         self.began = 0.0
         self.deletion = 0.0
@@ -98,12 +98,14 @@ class Observer:
             self._changed.set()
 
     def _saw_set(self, seen: SeenSet, at: float, deleted: bool) -> None:
-        if seen.metadata.name != SET:
-            return
         if deleted:
-            self.set_gone = at
-        elif self.available is None and 0 < seen.spec.replicas == seen.status.available_replicas:
+            self._gone.add(seen.metadata.uid)
+        elif 0 < seen.spec.replicas == seen.status.available_replicas:
+            self._available.add(seen.metadata.uid)
+        if self.available is None and len(self._available) == self._sets:
             self.available = at
+        if self.sets_gone is None and len(self._gone) == self._sets:
+            self.sets_gone = at
         self._changed.set()
 
     @asynccontextmanager

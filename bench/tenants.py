@@ -43,7 +43,6 @@ _UNDER_WAY: Final = 300
 _LOOK_SECONDS: Final = 0.02
 _RAISED: Final = "limits: {podsPerSet: 2000000000}\n"
 _CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
-_NAMESPACES: Final = resource("", "v1", "Namespace", namespaced=False)
 _LARGE_NAMESPACE: Final = "tenant-large"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -145,10 +144,7 @@ async def measure(setting: Setting, after: float) -> Result:
     """One run on a fresh cluster with a fresh operator."""
     async with arena(Plane(Kind.EMBEDDED, "1.36")) as place:
         await _without_maxima(place)
-        for name in (_LARGE_NAMESPACE, *map(_namespace, range(NAMESPACES))):
-            await place.client.create(
-                _NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            )
+        await place.make_namespaces((_LARGE_NAMESPACE, *map(_namespace, range(NAMESPACES))))
         async with place.operator(settings="" if setting.refused else _RAISED) as operator:
             return await within(
                 _LIMIT_SECONDS + after,
