@@ -109,7 +109,9 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
 
 def caption(report: Report) -> str:
     """Where, when and with what."""
-    times = "one run" if report.repeat == 1 else f"medians of {report.repeat} runs, of more than 1000 pods one"
+    times = (
+        "one run" if report.repeat == 1 else f"medians of {report.repeat} runs, of more than 1000 pods one"
+    )
     return (
         f"{report.date}, commit {report.commit}, Python {report.python}, "
         f"{report.control_plane} Kubernetes {report.kubernetes}, {report.machine}; {times}"
