@@ -10,7 +10,7 @@ from typing import Protocol
 from grove import __version__
 from grove.api import kinds, labels
 from grove.api.cliqueset import PodCliqueSet
-from grove.api.config import OperatorConfiguration
+from grove.api.config import UNTRACKED, OperatorConfiguration
 from grove.api.pod import Pod
 from grove.api.topology import ClusterTopologyBinding
 from grove.controllers import events, wakeups
@@ -204,7 +204,8 @@ def _dependencies(process: _Process) -> Dependencies:
     if not process.only:
         cache.listen(kinds.CLIQUESETS, devices.saw)
     # Pods, which are made of what a user wrote, are created strictly all the same.
-    applier = Applier(client.trusted(), load)
+    tracks = process.configuration.field_ownership != UNTRACKED
+    applier = Applier(client.trusted(), load, tracks_managers=tracks)
     return Dependencies(
         cache,
         applier,

@@ -100,6 +100,10 @@ def test_a_section_left_empty_means_its_defaults() -> None:
 WRONG = {
     "logLevel": ("logLevel: loud", "logLevel: must be one of debug, info, error; got 'loud'"),
     "logFormat": ("logFormat: xml", "logFormat: must be one of json, text"),
+    "ownership": (
+        "fieldOwnership: Nobody",
+        "fieldOwnership: must be one of Tracked, Untracked; got 'Nobody'",
+    ),
     "type": (
         "controllers: {podGang: {concurrentSyncs: many}}",
         "controllers.podGang.concurrentSyncs: must be a whole number, not the text 'many'",

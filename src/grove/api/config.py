@@ -28,6 +28,9 @@ _DEFAULT_NAMES: Final = (DEFAULT_PROFILE, "default")
 LOG_LEVELS: Final = ("debug", "info", "error")
 LOG_FORMATS: Final = ("json", "text")
 CERT_MODES: Final = ("auto", "manual")
+TRACKED: Final = "Tracked"
+UNTRACKED: Final = "Untracked"
+FIELD_OWNERSHIPS: Final = (TRACKED, UNTRACKED)
 
 
 class ClientConnection(View):
@@ -240,6 +243,14 @@ class OperatorConfiguration(View):
     startup_order: Annotated[StartupOrder, says("Startup order.")] = StartupOrder()
     log_level: Annotated[str, says("How much is logged.", enum=list(LOG_LEVELS))] = "info"
     log_format: Annotated[str, says("How it is logged.", enum=list(LOG_FORMATS))] = "json"
+    field_ownership: Annotated[
+        str,
+        says(
+            "Whether API servers record who manages which field of pods and gangs. Untracked clears the "
+            "record when a gang lists its pods and when a gate opens, which makes later writes cheaper.",
+            enum=list(FIELD_OWNERSHIPS),
+        ),
+    ] = TRACKED
     authorizer: Annotated[Authorizer, says("Protection of managed objects.")] = Authorizer()
     topology_aware_scheduling: Annotated[TopologyAwareScheduling, says("Pack constraints.")] = (
         TopologyAwareScheduling()
@@ -311,6 +322,7 @@ def validate(
     """Everything wrong with a configuration, field by field."""
     checks = [
         *_log_checks(configuration),
+        *_ownership_checks(configuration),
         *_client_checks(configuration.runtime_client_connection),
         *_election_checks(configuration.leader_election),
         *_server_checks(configuration),
@@ -384,6 +396,10 @@ def _one_of(value: str, allowed: Collection[str], field: str) -> _Check:
 def _log_checks(configuration: OperatorConfiguration) -> Iterator[_Check]:
     yield _one_of(configuration.log_level, LOG_LEVELS, "logLevel")
     yield _one_of(configuration.log_format, LOG_FORMATS, "logFormat")
+
+
+def _ownership_checks(configuration: OperatorConfiguration) -> Iterator[_Check]:
+    yield _one_of(configuration.field_ownership, FIELD_OWNERSHIPS, "fieldOwnership")
 
 
 def _client_checks(client: ClientConnection) -> Iterator[_Check]:

@@ -26,8 +26,8 @@ from grove.errors import (
     OwnershipConflict,
 )
 from grove.kube.client import Client, Written
-from grove.meta import Key, Object, Resource, manifest_key
-from grove.plan.changes import Apply, Change, Create, Delete, JsonPatch, Patch
+from grove.meta import Key, Manifest, Object, Resource, manifest_key
+from grove.plan.changes import CLEARED_MANAGERS, Apply, Change, Create, Delete, JsonPatch, Patch
 from grove.plan.children import Plan, Settled
 from grove.plan.last_errors import CodedError, error_code
 from grove.plan.slices import Work, first
@@ -46,6 +46,8 @@ MOST_REMOVED = 10_000
 #: The version of no object, since a store counts on before it has any. An apply that names it creates its
 #: object or is refused: a server compares versions only with what is there.
 _NEVER = "1"
+#: Not "replace", which fails where nothing is recorded.
+_CLEARING = {"op": "add", "path": "/metadata/managedFields", "value": CLEARED_MANAGERS}
 
 #: Field managers behind which a person sits: their edits of an object of ours are mended.
 _PEOPLE = re.compile(r"^(kubectl|k9s|lens|helm|argocd|oc)\b", re.IGNORECASE)
@@ -140,8 +142,17 @@ class Applied:
 class Applier:
     """Carries out changes with bounded concurrency, for all controllers together."""
 
-    def __init__(self, client: Client, load: WriteLoad | None = None, *, in_flight: int = IN_FLIGHT) -> None:
+    def __init__(
+        self,
+        client: Client,
+        load: WriteLoad | None = None,
+        *,
+        in_flight: int = IN_FLIGHT,
+        tracks_managers: bool = True,
+    ) -> None:
         self._client = client
+        #: Whether API servers shall record who manages which field, of every object.
+        self._tracks_managers = tracks_managers
         self._load = load or WriteLoad()
         self.own_writes = OwnWrites()
         self.slots = Slots(in_flight, least=LEAST_SHARE)
@@ -225,10 +236,7 @@ class Applier:
             case Create():
                 return await self._create(change)
             case Patch():
-                patch = change.patch
-                if change.resource_version:
-                    metadata = {**patch.get("metadata", {}), "resourceVersion": change.resource_version}
-                    patch = {**patch, "metadata": metadata}
+                patch = self._complete(change)
                 return await _unless_gone(
                     lambda: self._client.merge_patch(
                         change.resource, change.key, patch, subresource=change.subresource
@@ -241,6 +249,17 @@ class Applier:
             case Delete():
                 await self._delete(change)
                 return None
+
+    def _complete(self, change: Patch) -> Manifest:
+        """The patch with what it says about the object's metadata besides."""
+        metadata: Manifest = {}
+        if change.resource_version:
+            metadata["resourceVersion"] = change.resource_version
+        if change.may_clear_managers and not self._tracks_managers:
+            metadata["managedFields"] = CLEARED_MANAGERS
+        if not metadata:
+            return change.patch
+        return {**change.patch, "metadata": {**change.patch.get("metadata", {}), **metadata}}
 
     async def _create(self, change: Create) -> Written | Object:
         try:
@@ -267,6 +286,8 @@ class Applier:
         operations = change.operations
         if change.uid:
             operations = ({"op": "test", "path": "/metadata/uid", "value": change.uid}, *operations)
+        if change.may_clear_managers and not self._tracks_managers:
+            operations = (*operations, _CLEARING)
         try:
             return await _unless_gone(
                 lambda: self._client.json_patch(

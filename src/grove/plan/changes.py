@@ -7,9 +7,13 @@ Scheduler objects have several writers and go through server-side apply instead 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from grove.meta import Key, Manifest, Resource
+
+#: As the managedFields of a write, clears the record of who manages which field. Until somebody applies the
+#: object server-side, none is kept of later writes either. Writes of a status cannot say it.
+CLEARED_MANAGERS: Final[list[Manifest]] = [{}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,9 @@ class Patch:
     patch: Manifest
     subresource: str = ""
     resource_version: str = ""
+    #: The last write of the object itself before many of its status: where ownership of fields is not
+    #: tracked, it clears the record of managers.
+    may_clear_managers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,8 @@ class JsonPatch:
     operations: tuple[Manifest, ...]
     subresource: str = ""
     uid: str = ""
+    #: As of a `Patch`.
+    may_clear_managers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,8 @@ class WorldOptions:
     features: frozenset[str] | None = None
     #: How many objects the garbage collector gets through in a second; 0 for as many as it can.
     collected_per_second: float = 0.0
+    #: Whether the API server records who manages which field of every object; else only of applied ones.
+    records_managers: bool = False
     #: Who the operator is; may do anything unless told otherwise.
     operator_user: User = OPERATOR
     configuration: OperatorConfiguration = field(default_factory=lambda: load(CONFIGURATION))
@@ -324,7 +326,7 @@ async def _create(options: WorldOptions) -> World:
             seed=options.seed,
             clock=LoopClock(EPOCH),
             listen=False,
-            managed_fields="lazy",
+            managed_fields="full" if options.records_managers else "lazy",
             schedulers=("default", *options.schedulers),
             features=options.features,
             kubelet=options.kubelet,

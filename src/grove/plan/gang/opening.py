@@ -29,4 +29,4 @@ def plan_gates(state: GangState, gang: PodGang, objects: ObjectsPlan) -> Iterato
     for pod in releasable(gang, state.members, standing):
         marks = state.translated.lifecycle.on_opening.get(pod.name, Marks())
         operations = opening(pod, gate, labels=marks.labels, annotations=marks.annotations)
-        yield JsonPatch(kinds.PODS, pod.key, operations, uid=pod.uid)
+        yield JsonPatch(kinds.PODS, pod.key, operations, uid=pod.uid, may_clear_managers=True)

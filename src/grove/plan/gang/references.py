@@ -41,7 +41,8 @@ def plan_listing(state: GangState) -> Listing | None:
     change = None
     if groups is not None:
         version = gang.metadata.resource_version
-        change = Patch(kinds.GANGS, gang.key, {"spec": {"podgroups": groups}}, resource_version=version)
+        patch = {"spec": {"podgroups": groups}}
+        change = Patch(kinds.GANGS, gang.key, patch, resource_version=version, may_clear_managers=True)
     initializes = not is_initialized(gang)
     return Listing(_initialized(as_patched(gang, change)), change, initializes)
 
