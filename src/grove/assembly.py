@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from grove import __version__
 from grove.api import kinds, labels
@@ -64,11 +64,10 @@ from grove.runtime.manager import Manager
 from grove.runtime.metrics import Metrics
 from grove.runtime.outcome import Outcome
 from grove.runtime.request_metrics import RequestMetrics
-from grove.webhook.authorizer import own_user
-from grove.webhook.reviews import reviews_by_path
-from grove.webhook.server import WebhookServer
-from grove.webhook.serving import CertificateSource
-from grove.webhook.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from grove.webhook.server import WebhookServer
+    from grove.webhook.serving import CertificateSource
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +93,7 @@ class Operator:
     #: Tells about this process itself, whether it leads or not.
     own_events: Recorder
     #: What API servers ask, where webhooks are served.
-    webhooks: WebhookServer | None = None
+    webhooks: "WebhookServer | None" = None
 
     async def reconfigure(self, configuration: OperatorConfiguration) -> None:
         """Enable other backends without a restart; raises InvalidConfiguration, and then nothing changes."""
@@ -136,7 +135,7 @@ async def assemble(
     host: str = "127.0.0.1",
     only: str = "",
     webhooks: bool = False,
-    certificates: CertificateSource | None = None,
+    certificates: "CertificateSource | None" = None,
 ) -> Operator:
     """Wire an operator against the cluster behind `client`; asks it what it serves, writes nothing.
 
@@ -287,10 +286,16 @@ async def _webhooks(
     deps: Dependencies,
     manager: Manager,
     recorder: Recorder,
-    certificates: CertificateSource | None,
+    certificates: "CertificateSource | None",
     host: str,
-) -> WebhookServer:
+) -> "WebhookServer":
     """The webhooks of this process; its client is not fenced, because a standby answers as well."""
+    # Only here: whoever serves no webhooks needs no such server, which is ten megabytes.
+    from grove.webhook.authorizer import own_user
+    from grove.webhook.reviews import reviews_by_path
+    from grove.webhook.server import WebhookServer
+    from grove.webhook.surroundings import Surroundings
+
     configuration, client = process.configuration, process.client
     server = configuration.server.webhooks
     user = process.identity.user
@@ -310,7 +315,7 @@ async def _webhooks(
     return served
 
 
-def _own_certificates(process: _Process, recorder: Recorder) -> CertificateSource:
+def _own_certificates(process: _Process, recorder: Recorder) -> "CertificateSource":
     """The certificates that the configuration asks for; what is wrong with them becomes an event."""
     # Only here: whoever serves no webhooks needs no cryptography.
     from grove.webhook.certificates.provision import certificate_source

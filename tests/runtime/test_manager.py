@@ -384,8 +384,8 @@ def test_a_blank_host_is_every_address_of_both_families() -> None:
             port = free.getsockname()[1]
         server = HealthServer(Readiness(), host="", port=port)
         await server.start()
-        assert server._runner is not None
-        heard = {address[0] for address in server._runner.addresses}
+        assert server._server is not None
+        heard = {each.getsockname()[0] for each in server._server.sockets}
         await server.stop()
         assert heard == {"0.0.0.0", "::"}
 

@@ -4,11 +4,9 @@
 503, and its body says what is missing, one sentence a line. Carries no secrets and changes nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from aiohttp import web
-
-from grove.runtime.listening import Listener
+from grove.runtime.listening import Listener, Page
 from grove.runtime.metrics import CONTENT_TYPE, Metrics
 
 #: None when all is well, otherwise one or several sentences that say what is missing.
@@ -41,13 +39,8 @@ class Readiness:
         return lines
 
 
-def _add_metrics(router: web.UrlDispatcher, metrics: Metrics) -> None:
-    """Serve these metrics."""
-
-    async def page(request: web.Request) -> web.Response:
-        return web.Response(body=metrics.render(), headers={"Content-Type": CONTENT_TYPE})
-
-    router.add_get("/metrics", page)
+def _metrics_page(metrics: Metrics) -> Page:
+    return Page(metrics.render(), content_type=CONTENT_TYPE)
 
 
 class MetricsServer(Listener):
@@ -57,8 +50,8 @@ class MetricsServer(Listener):
         super().__init__(host=host, port=port)
         self._metrics = metrics
 
-    def add_pages(self, router: web.UrlDispatcher) -> None:
-        _add_metrics(router, self._metrics)
+    def pages(self) -> Mapping[str, Callable[[], Page]]:
+        return {"/metrics": lambda: _metrics_page(self._metrics)}
 
 
 class HealthServer(Listener):
@@ -75,17 +68,20 @@ class HealthServer(Listener):
         self._readiness = readiness
         self._metrics = metrics
 
-    def add_pages(self, router: web.UrlDispatcher) -> None:
-        if self._metrics is not None:
-            _add_metrics(router, self._metrics)
-        router.add_get("/healthz", self._healthz)
-        router.add_get("/readyz", self._readyz)
+    def pages(self) -> Mapping[str, Callable[[], Page]]:
+        found: dict[str, Callable[[], Page]] = {"/healthz": _alive, "/readyz": self._ready}
+        metrics = self._metrics
+        if metrics is not None:
+            found["/metrics"] = lambda: _metrics_page(metrics)
+        return found
 
-    async def _healthz(self, request: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
-
-    async def _readyz(self, request: web.Request) -> web.Response:
+    def _ready(self) -> Page:
         missing = self._readiness.missing()
         if missing:
-            return web.Response(status=503, text="not ready:\n" + "".join(f"- {line}\n" for line in missing))
-        return web.Response(text="ok\n")
+            lines = "".join(f"- {line}\n" for line in missing)
+            return Page(f"not ready:\n{lines}".encode(), 503)
+        return _alive()
+
+
+def _alive() -> Page:
+    return Page(b"ok\n")
