@@ -6,7 +6,7 @@ What we write are plain mappings (`Manifest`) that mention only the fields we ow
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 import msgspec
 
@@ -127,6 +127,9 @@ class Condition(View):
 class Object(View):
     """Any object, seen by its metadata alone; every kind's view extends it."""
 
+    #: Fields, or fields of fields, that thousands of objects have alike: a cache holds equal ones once.
+    SHARED: ClassVar[tuple[str, ...]] = ()
+
     api_version: str = ""
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
@@ -175,6 +178,8 @@ class UntypedObject(Object, frozen=True, gc=False, kw_only=True):
 
     The whole but for `managedFields`, of which only what was applied is kept.
     """
+
+    SHARED: ClassVar[tuple[str, ...]] = ("applied",)
 
     manifest: Manifest = msgspec.field(default_factory=dict)
     #: By field manager, the fields that its last server-side apply mentioned, as nested mappings of names.

@@ -1,6 +1,6 @@
 """PodClique: the pods of one role."""
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 
@@ -141,6 +141,14 @@ class PodCliqueStatus(View):
 
 class PodClique(Object):
     """The pods of one role of one replica of a set."""
+
+    SHARED: ClassVar[tuple[str, ...]] = (
+        "spec.role_name",
+        "spec.pod_spec",
+        "status.conditions",
+        "status.current_pod_template_hash",
+        "status.current_pod_clique_set_generation_hash",
+    )
 
     spec: Annotated[PodCliqueSpec, says("Desired state.", required=True)] = PodCliqueSpec()
     status: Annotated[PodCliqueStatus, says("Last observed state.")] = PodCliqueStatus()

@@ -1,6 +1,6 @@
 """PodGang: what must be placed together or not at all; the one intermediate representation."""
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from grove.api import conditions
 from grove.api.schema import Int32, Int64, says
@@ -118,6 +118,8 @@ class PodGangStatus(View):
 
 class PodGang(Object):
     """What must be placed together or not at all."""
+
+    SHARED: ClassVar[tuple[str, ...]] = ("status.phase", "status.message", "status.conditions")
 
     spec: Annotated[PodGangSpec, says("Desired state.", required=True)] = PodGangSpec()
     status: Annotated[PodGangStatus, says("Last observed state.", default=NEWBORN_STATUS)] = PodGangStatus()

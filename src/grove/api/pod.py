@@ -88,8 +88,16 @@ class PodStatus(View):
 class Pod(Object):
     """A pod as the controllers see it: where it is, whether it may be scheduled, whether it serves."""
 
-    #: Thousands of pods run alike, and their statuses without times are equal: one is enough for all of them.
-    SHARED: ClassVar[tuple[str, ...]] = ("status",)
+    #: Thousands of pods run alike, and their statuses without times are equal.
+    SHARED: ClassVar[tuple[str, ...]] = (
+        "status",
+        "spec.node_name",
+        "spec.scheduler_name",
+        "spec.scheduling_gates",
+        "spec.scheduling_group",
+        "spec.resource_claims",
+        "spec.init_containers",
+    )
 
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()

@@ -5,13 +5,11 @@ so that a lookup costs what it returns. `revision` is how far the informer has s
 is in the store.
 """
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
-import msgspec
-
 from grove.meta import Key, Object
+from grove.runtime.sharing import share
 
 T = TypeVar("T", bound=Object)
 
@@ -76,12 +74,7 @@ class Store(Generic[T]):
         """Remember an object; answers with what was there. Only the informer calls this."""
         key = item.key
         old = self._objects.get(key)
-        if old is not None and old.metadata.labels == item.metadata.labels:
-            # As nearly always when an object changes; it is equal, so that nobody can tell.
-            msgspec.structs.force_setattr(item.metadata, "labels", old.metadata.labels)
-        else:
-            _share(item.metadata.labels)
-        _share_fields(item)
+        share(item, old)
         self._objects[key] = item
         for name in self._functions:
             self._file(name, key, old, item)
@@ -111,29 +104,3 @@ class Store(Generic[T]):
                 if bucket is None:
                     bucket = buckets[value] = {}
                 bucket[key] = new
-
-
-#: Values of fields that many objects have alike, such as the status of a pod that runs.
-_ALIKE: dict[object, object] = {}
-_MOST_ALIKE = 256
-
-
-def _share_fields(item: Object) -> None:
-    """Let equal values of the fields that a view names in `SHARED` be one value."""
-    for name in getattr(type(item), "SHARED", ()):
-        value = getattr(item, name)
-        known = _ALIKE.get(value)
-        if known is None:
-            if len(_ALIKE) >= _MOST_ALIKE:
-                _ALIKE.clear()
-            _ALIKE[value] = value
-        elif known is not value:
-            # It is equal, so that nobody can tell: a view stays what it was.
-            msgspec.structs.force_setattr(item, name, known)
-
-
-def _share(labels: dict[str, str]) -> None:
-    """Let equal label values be one string: thousands of objects carry the same few."""
-    intern = sys.intern
-    for name, value in labels.items():
-        labels[name] = intern(value)
