@@ -69,13 +69,31 @@ def test_what_objects_are_made_with_alike_is_one_value(cached: Cached) -> None:
 
 
 def test_an_object_that_changes_keeps_the_labels_and_annotations_that_did_not(cached: Cached) -> None:
-    made = {"labels": {"a": "b"}, "annotations": {"c": "d"}}
-    before = cached.put("a", {"node": "n-1"}, **made)
-    after = cached.put("a", {"node": "n-2"}, **made)
+    made = {"uid": "u-a", "labels": {"a": "b"}, "annotations": {"c": "d"}}
+    before = cached.put("a", {"node": "n-1"}, resourceVersion="1", finalizers=["f"], **made)
+    after = cached.put("a", {"node": "n-2"}, resourceVersion="2", generation=2, deletionTimestamp="t", **made)
     assert after.metadata.labels is before.metadata.labels
     assert after.metadata.annotations is before.metadata.annotations
-    moved = cached.put("a", {}, labels={"a": "x"}, annotations={})
+    metadata = after.metadata
+    assert (metadata.resource_version, metadata.generation, metadata.finalizers) == ("2", 2, ())
+    assert after.terminating
+    moved = cached.put("a", {}, uid="u-a", labels={"a": "x"}, annotations={})
     assert (moved.labels, moved.annotations) == ({"a": "x"}, {})
+
+
+def test_an_object_of_the_same_name_has_nothing_of_the_one_before(cached: Cached) -> None:
+    cached.put("a", {"node": "n-1"}, uid="u-1", creationTimestamp="2026-01-01T00:00:00Z", generation=1)
+    after = cached.put("a", {}, uid="u-2", creationTimestamp="2026-01-02T00:00:00Z", generation=1)
+    assert (after.uid, after.metadata.creation_timestamp) == ("u-2", "2026-01-02T00:00:00Z")
+
+
+def test_a_part_that_did_not_change_stays_the_value_that_it_was(cached: Cached) -> None:
+    spec: Manifest = {"node": "n-1", "rules": {"a": 1}}
+    before = cached.put("a", spec, uid="u-a", generation=1, labels={"a": "b"})
+    after = cached.put("a", spec, uid="u-a", generation=1, labels={"a": "c"})
+    assert after.spec is before.spec
+    edited = cached.put("a", {"node": "n-1", "rules": {"a": True}}, uid="u-a", generation=2)
+    assert repr(edited.spec.rules) == "{'a': True}"
 
 
 def test_fields_that_a_view_names_are_one_value_where_they_are_equal(cached: Cached) -> None:

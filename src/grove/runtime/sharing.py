@@ -7,9 +7,11 @@ that.
 
 import sys
 from collections.abc import Hashable
+from functools import cache
 from typing import Final, TypeVar, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from grove.meta import Object, ObjectMeta, UntypedObject
 
@@ -31,48 +33,76 @@ _encode = msgspec.json.Encoder().encode
 
 def share(item: Object, old: Object | None) -> None:
     """Replace the parts of a new object that are equal to known ones; `old` is what it takes the place of."""
-    before = old.metadata if old is not None else None
-    _share_metadata(item.metadata, before)
-    if isinstance(item, UntypedObject) and item.metadata.labels:
-        item.manifest["metadata"]["labels"] = item.metadata.labels
-    for path in item.SHARED:
+    metadata = item.metadata
+    if old is not None and (not metadata.uid or old.metadata.uid != metadata.uid):
+        old = None
+    metadata = _metadata(metadata) if old is None else _changed_metadata(metadata, old.metadata)
+    _set(item, "metadata", metadata)
+    if isinstance(item, UntypedObject) and metadata.labels:
+        item.manifest["metadata"]["labels"] = metadata.labels
+    for holder, names in _parts(type(item)):
+        part: object = getattr(item, holder) if holder else item
+        if holder and old is not None and 0 < old.metadata.generation == metadata.generation:
+            before = getattr(old, holder)
+            # The generation tells of what is equal to Python alone, such as 1 and true in a mapping.
+            if part == before:
+                _set(item, holder, before)
+                continue
+        for name in names:
+            if value := getattr(part, name):
+                _set(part, name, _shared(value, type(part), name))
+
+
+@cache
+def _parts(kind: type[Object]) -> list[tuple[str, list[str]]]:
+    """By the field that holds them, the fields that a view names; blank for the object itself."""
+    found: dict[str, list[str]] = {}
+    for path in kind.SHARED:
         holder, _, name = path.rpartition(".")
-        part = getattr(item, holder) if holder else item
-        value = getattr(part, name)
-        if not value:
-            continue
-        shared: object
-        if value.__class__ is dict:
-            shared = _equal(value, _mappings.setdefault((type(part), name), []))
-        elif value.__class__ is tuple:
-            shared = _alike(tuple([_alike(each) for each in value]))
-        else:
-            shared = _alike(value)
-        if shared is not value:
-            _set(part, name, shared)
+        found.setdefault(holder, []).append(name)
+    return list(found.items())
 
 
-def _share_metadata(metadata: ObjectMeta, before: ObjectMeta | None) -> None:
+def _metadata(metadata: ObjectMeta) -> ObjectMeta:
+    """The metadata of an object that is new."""
     intern = sys.intern
-    if before is not None and before.labels == metadata.labels:
-        # As nearly always when an object changes.
-        _set(metadata, "labels", before.labels)
-    elif metadata.labels:
-        labels = {intern(name): intern(value) for name, value in metadata.labels.items()}
-        _set(metadata, "labels", labels)
-    if before is not None and before.annotations == metadata.annotations:
-        _set(metadata, "annotations", before.annotations)
-    elif metadata.annotations:
-        annotations = {
+    return replace(
+        metadata,
+        generate_name=_alike(metadata.generate_name),
+        namespace=_alike(metadata.namespace),
+        creation_timestamp=_alike(metadata.creation_timestamp),
+        labels={intern(name): intern(value) for name, value in metadata.labels.items()},
+        annotations={
             _alike(name): value if len(value) > _LONGEST else _alike(value)
             for name, value in metadata.annotations.items()
-        }
-        _set(metadata, "annotations", annotations)
-    if metadata.owner_references:
-        _set(metadata, "owner_references", _alike(metadata.owner_references))
-    _set(metadata, "namespace", _alike(metadata.namespace))
-    _set(metadata, "creation_timestamp", _alike(metadata.creation_timestamp))
-    _set(metadata, "generate_name", _alike(metadata.generate_name))
+        },
+        owner_references=_alike(metadata.owner_references),
+    )
+
+
+def _changed_metadata(metadata: ObjectMeta, before: ObjectMeta) -> ObjectMeta:
+    """The metadata of an object that was there: what nobody can change or has changed is kept."""
+    if (
+        metadata.labels != before.labels
+        or metadata.annotations != before.annotations
+        or metadata.owner_references != before.owner_references
+    ):
+        return _metadata(metadata)
+    return replace(
+        before,
+        resource_version=metadata.resource_version,
+        generation=metadata.generation,
+        deletion_timestamp=metadata.deletion_timestamp,
+        finalizers=metadata.finalizers,
+    )
+
+
+def _shared(value: object, holder: type, name: str) -> object:
+    if value.__class__ is dict:
+        return _equal(value, _mappings.setdefault((holder, name), []))
+    if isinstance(value, tuple):
+        return _alike(tuple([_alike(each) for each in value]))
+    return _alike(cast(Hashable, value))
 
 
 def _alike(value: H) -> H:
