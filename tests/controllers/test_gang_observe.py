@@ -411,7 +411,7 @@ def test_a_gang_of_another_set_under_the_name_of_the_base_is_not_placed_for_it()
         base = store.get(KEY)
         assert base is not None
         (owner,) = base.metadata.owner_references
-        earlier = [replace(owner, uid="of an earlier set")]
+        earlier = (replace(owner, uid="of an earlier set"),)
         placed = BaseGang(GANG, placed=True)
         assert (await observe(steps, SCALED)).base == placed
         store.put(replace(base, metadata=replace(base.metadata, owner_references=())))

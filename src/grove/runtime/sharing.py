@@ -41,7 +41,7 @@ def share(item: Object, old: Object | None) -> None:
     if isinstance(item, UntypedObject) and metadata.labels:
         item.manifest["metadata"]["labels"] = metadata.labels
     for holder, names in _parts(type(item)):
-        part: object = getattr(item, holder) if holder else item
+        part: msgspec.Struct = getattr(item, holder) if holder else item
         if holder and old is not None and 0 < old.metadata.generation == metadata.generation:
             before = getattr(old, holder)
             # The generation tells of what is equal to Python alone, such as 1 and true in a mapping.
@@ -98,11 +98,11 @@ def _changed_metadata(metadata: ObjectMeta, before: ObjectMeta) -> ObjectMeta:
 
 
 def _shared(value: object, holder: type, name: str) -> object:
-    if value.__class__ is dict:
+    if isinstance(value, dict):
         return _equal(value, _mappings.setdefault((holder, name), []))
     if isinstance(value, tuple):
         return _alike(tuple([_alike(each) for each in value]))
-    return _alike(cast(Hashable, value))
+    return _alike(value)
 
 
 def _alike(value: H) -> H:
