@@ -26,6 +26,9 @@ ALLOWED: Final[Mapping[str, str]] = {
     "grove.cli.backend:list_": "a command, registered by its decorator",
     "grove.embedded.cluster:EmbeddedCluster.*": "a cluster for the tests of users too, faults included",
     "grove.embedded.kinds.registry:Registry.by_kind": "the kind of a manifest, by which rules are tested",
+    "grove.kube.http_connection:HttpConnection.connection_*": "asyncio calls it",
+    "grove.kube.http_connection:HttpConnection.data_received": "asyncio calls it",
+    "grove.kube.http_connection:HttpConnection.pause_writing": "asyncio calls it",
     "grove.runtime.queue:Queue.delayed": "how a queue with timers is looked at, as `len` is for the others",
     "grove.testing.*": "the kit that backends and scenarios are tested with, here and in other packages",
 }
