@@ -1,5 +1,7 @@
 """The guard of chaos notes what it should, and nothing else."""
 
+from datetime import timedelta
+
 import pytest
 from tests.scenarios.draining import cordon
 from tests.scenarios.stories import pass_time
@@ -119,3 +121,78 @@ def test_a_set_that_is_not_up_to_date_and_does_not_say_so_is_found() -> None:
         assert await silent_updates(world) == []
 
     run_world(story)
+
+
+def test_a_pod_whose_template_is_still_that_of_its_set_is_noted_whatever_its_clique_says() -> None:
+    async def story(world: World) -> None:
+        guard = await guarded(world, train())
+        await world.kill_operator()
+        pod = (await world.pods())[0]["metadata"]
+        marks = {"metadata": {"labels": {labels.POD_TEMPLATE_HASH: "another"}}}
+        clique = Key("default", pod["labels"][labels.POD_CLIQUE])
+        await as_operator(world).merge_patch(kinds.CLIQUES, clique, marks)
+        await as_operator(world).delete(kinds.PODS, Key("default", pod["name"]))
+        assert guard.broken == [f"the operator deleted pod {pod['name']}, which was ready and up to date"]
+
+    run_world(story)
+
+
+def test_a_pod_that_runs_and_is_not_ready_is_no_reason_to_delete_it() -> None:
+    async def story(world: World) -> None:
+        guard = await guarded(world, train())
+        pod = Key("default", (await world.pods())[0]["metadata"]["name"])
+        broken = {"metadata": {"annotations": {"embedded.grove.io/not-ready": "true"}}}
+        await world.user.merge_patch(kinds.PODS, pod, broken)
+        await world.settle()
+        assert guard.broken == []
+        await as_operator(world).delete(kinds.PODS, pod)
+        assert guard.broken == [f"the operator recycled pod {pod.name} before the delay of its set was over"]
+
+    run_world(story)
+
+
+# What is recycled -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sabotaged", [False, True])
+def test_pods_that_are_recycled_before_their_delay_are_noted(
+    monkeypatch: pytest.MonkeyPatch, sabotaged: bool
+) -> None:
+    async def story(world: World) -> None:
+        guard = await guarded(world, train(terminationDelay="30s"))
+        before = {pod["metadata"]["uid"] for pod in await world.pods()}
+        if sabotaged:
+            monkeypatch.setattr(
+                "grove.controllers.recycling.termination_delay", lambda _: timedelta(seconds=9)
+            )
+        pod = Key("default", (await world.pods())[0]["metadata"]["name"])
+        broken = {"metadata": {"annotations": {"embedded.grove.io/not-ready": "true"}}}
+        await world.user.merge_patch(kinds.PODS, pod, broken)
+        await pass_time(45)
+        assert not before & {pod["metadata"]["uid"] for pod in await world.pods()}
+        early = [each for each in guard.broken if each.startswith("the operator recycled pod")]
+        told = [each for each in guard.broken if each.startswith("recycled before its delay was over")]
+        assert (len(early), len(told), len(guard.broken)) == ((3, 1, 4) if sabotaged else (0, 0, 0))
+
+    run_world(story)
+
+
+def test_a_breach_that_was_over_long_ago_is_no_reason_to_recycle() -> None:
+    async def story(world: World) -> None:
+        guard = await guarded(world, train(terminationDelay="30s"))
+        await break_and_heal(world, seconds=20)
+        await pass_time(60)
+        pod = (await world.pods())[0]["metadata"]["name"]
+        await as_operator(world).delete(kinds.PODS, Key("default", pod))
+        assert guard.broken == [f"the operator deleted pod {pod}, which was ready and up to date"]
+
+    run_world(story)
+
+
+async def break_and_heal(world: World, *, seconds: float) -> None:
+    """A pod does not serve for some time."""
+    pod = Key("default", (await world.pods())[0]["metadata"]["name"])
+    for told in ("true", None):
+        patch: Manifest = {"metadata": {"annotations": {"embedded.grove.io/not-ready": told}}}
+        await world.user.merge_patch(kinds.PODS, pod, patch)
+        await pass_time(seconds)

@@ -17,12 +17,15 @@ from grove.embedded.cluster import EmbeddedCluster
 from grove.embedded.storage.store import Event
 from grove.meta import Manifest, Resource
 from grove.plan.places import STUCK_SECONDS
-from grove.testing.deletions import LONGEST_LAG, Deletions
+from grove.testing.deletions import LONGEST_LAG, PROMPT, Deletions
+from grove.testing.headcount import is_ready
 from grove.testing.world import OPERATOR, World
 
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _REVISION: Final = re.compile(r"(?<![a-z0-9])([a-z0-9]{10})(?![a-z0-9])")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+#: The replica that an update waits for, in the words of its set.
+_WAITS_FOR: Final = re.compile(r"replica (\d+) (?:is being updated|must be available)")
 #: Fields whose value depends on when something happened or on what was drawn.
 _CHANCE: Final = re.compile(
     r"^(uid|resourceVersion|managedFields|generation|observedGeneration|lastTransitionTime)$|[tT]imestamp$"
@@ -92,7 +95,10 @@ def without(value: Any, fields: Collection[str]) -> Any:
 
 
 async def silent_updates(world: World) -> list[str]:
-    """The sets that are not up to date, and neither say that they are being updated nor that they are not."""
+    """The sets that are not up to date, and neither are being updated nor say truly why they are not.
+
+    For a world that has come to rest: whatever an update says that it will do by itself, it does not do.
+    """
     silent = []
     pods, cliques = (
         await world.pods(),
@@ -100,20 +106,41 @@ async def silent_updates(world: World) -> list[str]:
     )
     for each in await world.all(kinds.CLIQUESETS):
         name, status = each["metadata"]["name"], each.get("status") or {}
-        told = {one["type"] for one in status.get("conditions") or () if one["status"] == "True"}
+        told = {one["type"]: one for one in status.get("conditions") or () if one["status"] == "True"}
         strategy = (each["spec"].get("updateStrategy") or {}).get("type")
-        if conditions.UPDATE_IN_PROGRESS in told or strategy == ON_DELETE:
+        mine = [pod for pod in pods if pod["metadata"]["labels"].get(labels.PART_OF) == name]
+        if (update := told.get(conditions.UPDATE_IN_PROGRESS)) is not None:
+            if not _waits_truly(each, update["message"], mine, cliques):
+                silent.append(f"the update of {name} stands still, and nothing that it tells is so: {update}")
+            continue
+        if strategy == ON_DELETE:
             continue
         if (progress := status.get("updateProgress")) and not progress.get("updateEndedAt"):
             silent.append(f"the update of {name} is not over, and the set says nothing of it")
         silent += [
             f"pod {pod['metadata']['name']} is outdated, and its set says nothing of it"
-            for pod in pods
+            for pod in mine
             if (clique := cliques.get(pod["metadata"]["labels"].get(labels.POD_CLIQUE, ""))) is not None
-            and pod["metadata"]["labels"].get(labels.PART_OF) == name
             and _hash(pod) != _hash(clique)
         ]
     return silent
+
+
+def _waits_truly(cliqueset: Manifest, told: str, pods: list[Manifest], cliques: Manifest) -> bool:
+    """Whether an update is paused, as it tells, or tells of a replica of which a pod does not serve."""
+    annotations = cliqueset["metadata"].get("annotations", {})
+    if f"annotation {labels.UPDATE_PAUSED}" in told:
+        return bool(annotations.get(labels.UPDATE_PAUSED) == "true")
+    if (waits_for := _WAITS_FOR.search(told)) is None:
+        return False
+    serving = Counter(pod["metadata"]["labels"].get(labels.POD_CLIQUE) for pod in pods if is_ready(pod))
+    of_replica = (
+        each
+        for each in cliques.values()
+        if each["metadata"]["labels"].get(labels.PART_OF) == cliqueset["metadata"]["name"]
+        and each["metadata"]["labels"].get(labels.SET_REPLICA_INDEX) == waits_for[1]
+    )
+    return any(serving[each["metadata"]["name"]] < each["spec"]["replicas"] for each in of_replica)
 
 
 def _hash(item: Manifest) -> str:
@@ -175,10 +202,15 @@ class Guard:
     lag: float = LONGEST_LAG
     #: The gangs that were placed at some time, by namespace and name.
     _placed: set[tuple[str, str]] = field(default_factory=set)
+    _deletions: Deletions = field(init=False)
 
     def __post_init__(self) -> None:
         self.cluster.store.listeners.append(self._changed)
-        Deletions(self.cluster, OPERATOR.name, self.broken, self.lag)
+        self._deletions = Deletions(self.cluster, OPERATOR.name, self.broken, self.lag)
+
+    def expect_promptness(self) -> None:
+        """From now on nothing keeps the operator from seeing the world as it is."""
+        self._deletions.lag = PROMPT
 
     def _changed(self, table: tuple[str, str], event: Event) -> None:
         if table == ("", "pods") and event.type != "DELETED":

@@ -39,6 +39,8 @@ OPERATOR: Final = User("system:serviceaccount:grove-system:grove-operator", (MAS
 USER: Final = User("alice", (MASTERS,))
 CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
 NODES: Final = resource("", "v1", "Node", namespaced=False)
+#: How long a kubelet waits for a program that it has asked to stop.
+GRACE_SECONDS: Final = 30.0
 
 
 def configuration_for(*schedulers: str) -> str:
@@ -89,6 +91,7 @@ class World:
         self.user = self._client(USER)
         self.operator: Operator | None = None
         self._running: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()
         self._transport: MemoryTransport | None = None
 
     # The operator ---------------------------------------------------------------------------------
@@ -118,7 +121,8 @@ class World:
                     raise
                 await asyncio.sleep(1)
         self.operator, self._transport = operator, transport
-        self._running = asyncio.create_task(operator.manager.run(), name="operator")
+        self._stop = asyncio.Event()
+        self._running = asyncio.create_task(operator.manager.run(self._stop), name="operator")
         signs = [
             asyncio.create_task(operator.manager.working.wait()),
             asyncio.create_task(transport.closed.wait()),
@@ -134,6 +138,13 @@ class World:
     def operator_died(self) -> bool:
         """Whether the operator died with a request."""
         return self._transport is not None and self._transport.closed.is_set()
+
+    async def stop_operator(self) -> None:
+        """End the operator as a kubelet does: it is asked to stop, and killed if that takes too long."""
+        self._stop.set()
+        if self._running is not None:
+            await asyncio.wait({self._running}, timeout=GRACE_SECONDS)
+        await self.kill_operator()
 
     async def kill_operator(self) -> None:
         """End the operator as SIGKILL does: nothing of it reaches the API from this moment on."""
