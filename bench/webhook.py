@@ -15,7 +15,6 @@ a second; above that a queue is measured and nothing else.
 
 import asyncio
 import base64
-import copy
 import json
 import math
 import ssl
@@ -44,6 +43,7 @@ _NAMESPACE: Final = "default"
 _SECRET: Final = "grove-webhook-server-cert"
 _SETTINGS: Final = "  webhooks: {{enabled: true, bindAddress: 127.0.0.1, port: {port}}}\n"
 _START_SECONDS: Final = 60.0
+_ROLES: Final = ("front", "leader", "worker")
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -68,16 +68,15 @@ class Taken:
         return f"{self.what:<44} {count:>6} {times} {p99 / PROMISED:>8.2f}"
 
 
-def pod_spec(version: int = 1) -> Manifest:
-    return {"containers": [{"name": "main", "image": f"example/serve:{version}"}]}
+def pod_spec(role: str, version: int = 1) -> Manifest:
+    return {"containers": [{"name": "main", "image": f"example/{role}:{version}"}]}
 
 
 def cliqueset(replicas: int = 1, version: int = 1) -> Manifest:
     """A set of a leader and workers in a scaling group, and a front end."""
-    pod = pod_spec(version)
     roles = [
-        {"name": name, "spec": {"roleName": name, "replicas": 2, "podSpec": copy.deepcopy(pod)}}
-        for name in ("front", "leader", "worker")
+        {"name": name, "spec": {"roleName": name, "replicas": 2, "podSpec": pod_spec(name, version)}}
+        for name in _ROLES
     ]
     group = {"name": "decode", "cliqueNames": ["leader", "worker"], "replicas": 2, "minAvailable": 1}
     return {
@@ -124,7 +123,6 @@ REQUESTS: Final = {
 }
 _NEW: Final = "a new set of three roles, never tried"
 _ALONE: Final = "its three dry runs without a webhook"
-_ROLES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +184,9 @@ class _Sending:
                 "apiVersion": "v1",
                 "kind": "Pod",
                 "metadata": {"name": f"trial-{number}-{role}", "namespace": _NAMESPACE},
-                "spec": pod_spec(number),
+                "spec": pod_spec(role, number),
             }
-            for role in range(_ROLES)
+            for role in _ROLES
         ]
         client = self.place.client
         await asyncio.gather(*(client.create(kinds.PODS, pod, dry_run=True, strict=True) for pod in pods))

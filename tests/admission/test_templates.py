@@ -1,8 +1,10 @@
 """What an API server's refusal of a pod says about the role's template, in fields of the set."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from grove.admission.templates import Refusal, Trial, identity, refusal_of, trial_of
+from grove.admission.templates import Refusal, Trial, Trying, identity, refusal_of
 from grove.api import labels
 from grove.backends.base import Context
 from grove.backends.default import DefaultBackend
@@ -19,9 +21,7 @@ def trial(pod: Manifest | None = None, priority: str = "") -> Trial:
     cliqueset = make.cliqueset(
         "t", [make.template("a"), make.template("b", 1, pod=pod or {})], template=template
     )
-    return trial_of(
-        cliqueset, 1, backend=DefaultBackend(), context=Context(cliqueset=cliqueset), binding=None
-    )
+    return Trying(cliqueset, DefaultBackend(), Context(cliqueset=cliqueset)).trial(1)
 
 
 def invalid(**causes: str) -> Invalid:
@@ -132,3 +132,26 @@ def test_a_role_is_the_same_trial_whatever_its_set_is_called_and_however_many_po
 )
 def test_what_an_api_server_may_answer_otherwise_is_another_trial(other: dict[str, object]) -> None:
     assert identified() != identified(**other)  # type: ignore[arg-type]
+
+
+def told_apart(*roles: str, groups: Sequence[Manifest] = (), **template: object) -> int:
+    """How many trials there are for roles that differ in their names only."""
+    cliqueset = make.cliqueset(
+        "t",
+        [make.template(name, roleName=name) for name in roles],
+        template={"podCliqueScalingGroups": list(groups), **template},
+    )
+    backend = DefaultBackend()
+    return len({identity(cliqueset, index, backend=backend, binding=None) for index in range(len(roles))})
+
+
+def test_roles_that_differ_in_their_names_only_are_one_trial() -> None:
+    assert told_apart("a", "b", "c") == 1
+    assert told_apart("a", "b", "c", groups=[{"name": "g", "cliqueNames": ["b", "c"]}]) == 2
+
+
+def test_roles_of_which_one_shares_a_device_are_trials_of_their_own() -> None:
+    shared = {"name": "gpu", "scope": "AllReplicas", "filter": {"childCliqueNames": ["a"]}}
+    assert told_apart("a", "b", resourceSharing=[shared]) == 2
+    group = {"name": "g", "cliqueNames": ["a", "b"], "resourceSharing": [shared]}
+    assert told_apart("a", "b", groups=[group]) == 2

@@ -331,14 +331,22 @@ def dry_runs(world: World) -> int:
     return sum(1 for entry in world.cluster.requests if entry.dry_run and entry.resource == "pods")
 
 
+def image(name: str) -> Manifest:
+    return {"containers": [{"name": "main", "image": name}]}
+
+
+def two_templates() -> list[Manifest]:
+    return [make.template("a", pod=image("a:1")), make.template("b", pod=image("b:1"))]
+
+
 def named(name: str, *roles: Manifest) -> Manifest:
-    return make.cliqueset_manifest(name, roles or [make.template("a"), make.template("b")])
+    return make.cliqueset_manifest(name, roles or two_templates())
 
 
 def test_templates_that_did_not_change_are_not_tried_again() -> None:
     async def story(world: World) -> None:
         webhooks = Webhooks(world)
-        two = make.cliqueset_manifest("train", [make.template("a"), make.template("b")])
+        two = named("train")
         await webhooks.validate(kinds.CLIQUESETS, two)
         assert dry_runs(world) == 2
         await webhooks.validate(kinds.CLIQUESETS, edited(two, container(image="x:2")), two)
@@ -360,6 +368,22 @@ def test_a_template_that_was_accepted_is_not_tried_again_for_a_minute() -> None:
         await asyncio.sleep(REMEMBERED_SECONDS)  # virtual
         assert (await webhooks.validate(kinds.CLIQUESETS, named("three"))).allowed
         assert dry_runs(world) == 4
+
+    run_world(story)
+
+
+def test_roles_with_the_same_template_are_tried_once_and_each_is_told() -> None:
+    async def story(world: World) -> None:
+        webhooks = Webhooks(world)
+        roles = [make.template(name, pod=image("x:1")) for name in ("a", "b", "c")]
+        for role in roles:
+            role["spec"]["podSpec"]["containers"][0]["imgae"] = "x"
+        said = await webhooks.validate(kinds.CLIQUESETS, named("train", *roles))
+        assert dry_runs(world) == 1
+        assert said.causes == tuple(
+            f"{CLIQUES}[{index}].spec.podSpec.containers[0].imgae: unknown field; did you mean image?"
+            for index in range(3)
+        )
 
     run_world(story)
 

@@ -11,14 +11,12 @@ import msgspec
 
 from grove.api import labels
 from grove.api.cliqueset import PodCliqueSet
-from grove.api.decode import decode
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.api.topology import ClusterTopologyBinding
 from grove.backends.base import Backend, Context, Fidelity, Verdict
 from grove.errors import FieldError, Unsupported, Waiting
 from grove.meta import Manifest, ObjectMeta
-from grove.plan.changes import without_absent
 from grove.plan.children import CliqueSetState
 from grove.plan.children.gangs import Gangs
 
@@ -73,7 +71,7 @@ def _gangs(seen: CliqueSetState) -> Iterator[PodGang]:
         if scaled is not None:
             planned.append(scaled)
     for each in planned:
-        yield decode(without_absent(gangs.row(each).manifest()), PodGang)
+        yield gangs.row(each).view(PodGang)
 
 
 def _about_to_be_placed(gang: PodGang) -> tuple[PodGang, tuple[Manifest, ...], list[Pod]]:

@@ -9,23 +9,23 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import msgspec
 
 from grove.api.clique import PodClique
-from grove.api.cliqueset import PodCliqueSet
-from grove.api.decode import decode
+from grove.api.cliqueset import PodCliqueSet, PodCliqueSetTemplate, PodCliqueTemplate
 from grove.api.gang import PodGang
 from grove.api.revision import next_revision
 from grove.api.topology import ClusterTopologyBinding
 from grove.backends.base import Backend, Context
 from grove.errors import ApiError, BadRequest, FieldError, Forbidden, Invalid
 from grove.meta import Manifest
-from grove.plan.changes import without_absent
 from grove.plan.children import CliqueSetState
 from grove.plan.children.cliques import Cliques
 from grove.plan.children.gangs import Gangs
+from grove.plan.layout import PlannedGang
 from grove.plan.pods import NewPod, desired_pod
 from grove.plan.sharing import claims_of
 
@@ -101,65 +101,80 @@ class Refusal:
     passing: bool = False
 
 
-def trial_of(
-    cliqueset: PodCliqueSet,
-    index: int,
-    *,
-    backend: Backend,
-    context: Context,
-    binding: ClusterTopologyBinding | None,
-) -> Trial:
-    """The first pod of a role, as the operator would create it but for its owner, who does not exist yet."""
-    role = cliqueset.template.cliques[index].name
-    seen = CliqueSetState(cliqueset, backend=backend.name, topology=binding)
-    base = seen.layout(0).base_gang(0)
-    planned = next(each for each in base.cliques if each.role.name == role)
-    clique = decode(without_absent(Cliques(seen).row(0, planned).manifest()), PodClique)
-    gang = decode(without_absent(Gangs(seen).row(base).manifest()), PodGang)
-    # No other object has the set's UID in its name: the trial never meets a pod that exists.
-    new = NewPod(0, f"{clique.name}-{cliqueset.uid[:8] or 'trial'}")
-    claims = claims_of(cliqueset, clique, [new.index])[new.index]
-    pod = desired_pod(clique, new, next_revision(gang), claims=claims)
-    del pod["metadata"]["ownerReferences"]
-    return Trial(cliqueset, index, backend.prepare_pod(pod, gang, context))
+@dataclass(frozen=True)
+class Trying:
+    """The pods by which the roles of one set are tried; what they have in common is made once."""
 
+    cliqueset: PodCliqueSet
+    backend: Backend
+    context: Context
+    binding: ClusterTopologyBinding | None = None
 
-def possible_trial(
-    cliqueset: PodCliqueSet,
-    index: int,
-    *,
-    backend: Backend,
-    context: Context,
-    binding: ClusterTopologyBinding | None,
-) -> Trial | None:
-    """The trial of a role, unless the backend cannot make a pod of it."""
-    try:
-        return trial_of(cliqueset, index, backend=backend, context=context, binding=binding)
-    except Exception:
-        # What a backend refuses, or fails at by a defect, is told where pods are made.
-        return None
+    def trial(self, index: int) -> Trial:
+        """The first pod of a role, as the operator would create it but for its owner."""
+        cliqueset, gang = self.cliqueset, self._gang
+        role = cliqueset.template.cliques[index].name
+        planned = next(each for each in self._planned.cliques if each.role.name == role)
+        clique = Cliques(self._seen).row(0, planned).view(PodClique)
+        # No other object has the set's UID in its name: the trial never meets a pod that exists.
+        new = NewPod(0, f"{clique.name}-{cliqueset.uid[:8] or 'trial'}")
+        claims = claims_of(cliqueset, clique, [new.index])[new.index]
+        pod = desired_pod(clique, new, next_revision(gang), claims=claims)
+        del pod["metadata"]["ownerReferences"]
+        return Trial(cliqueset, index, self.backend.prepare_pod(pod, gang, self.context))
+
+    def possible(self, index: int) -> Trial | None:
+        """The trial of a role, unless the backend cannot make a pod of it."""
+        try:
+            return self.trial(index)
+        except Exception:
+            # What a backend refuses, or fails at by a defect, is told where pods are made.
+            return None
+
+    @cached_property
+    def _seen(self) -> CliqueSetState:
+        return CliqueSetState(self.cliqueset, backend=self.backend.name, topology=self.binding)
+
+    @cached_property
+    def _planned(self) -> PlannedGang:
+        return self._seen.layout(0).base_gang(0)
+
+    @cached_property
+    def _gang(self) -> PodGang:
+        return Gangs(self._seen).row(self._planned).view(PodGang)
 
 
 def identity(
     cliqueset: PodCliqueSet, index: int, *, backend: Backend, binding: ClusterTopologyBinding | None
 ) -> bytes:
-    """Equal for roles whose pods an API server accepts or refuses alike, whatever their sets are called.
+    """Equal for roles, of one set or several, whose pods an API server accepts or refuses alike.
 
     Covers everything of which the pod is made but names and numbers of pods. `template_hash` would not do: to
     it a misspelt field without a value is no field.
     """
-    replace = msgspec.structs.replace
-    role = cliqueset.template.cliques[index]
-    alone = replace(role, spec=replace(role.spec, replicas=0, min_available=None))
     known = [
         cliqueset.namespace,
         backend.name,
         (binding.name, binding.metadata.resource_version) if binding is not None else None,
         cliqueset.labels,
         cliqueset.annotations,
-        replace(cliqueset.template, cliques=(alone,)),
+        _alone(cliqueset.template, cliqueset.template.cliques[index]),
     ]
     return hashlib.sha256(msgspec.json.encode(known, order="deterministic")).digest()
+
+
+def _alone(template: PodCliqueSetTemplate, role: PodCliqueTemplate) -> PodCliqueSetTemplate:
+    """What of a set's template one role's pods are made of."""
+    replace = msgspec.structs.replace
+    groups = [each for each in template.pod_clique_scaling_groups if role.name in each.clique_names]
+    # Who shares a device is said by name.
+    named = any(each.resource_sharing for each in (template, *groups))
+    spec = replace(role.spec, role_name="", replicas=0, min_available=None)
+    return replace(
+        template,
+        cliques=(replace(role, name=role.name if named else "", spec=spec),),
+        pod_clique_scaling_groups=tuple(replace(each, clique_names=()) for each in groups),
+    )
 
 
 def refusal_of(trial: Trial, failure: ApiError) -> Refusal | None:

@@ -14,7 +14,7 @@ import msgspec
 
 from grove import __version__
 from grove.admission import Here, Judgement, judge, understand
-from grove.admission.templates import trial_of
+from grove.admission.templates import Trying
 from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
@@ -170,9 +170,9 @@ def _template_errors(judgement: Judgement, preview: Preview) -> list[FieldError]
     context = preview.context(backend, cliqueset)
     minor = preview.on.version or NEWEST
     found: list[FieldError] = []
+    trying = Trying(cliqueset, backend, context, preview.topology)
     for index in range(len(cliqueset.template.cliques)):
-        trial = trial_of(cliqueset, index, backend=backend, context=context, binding=preview.topology)
-        found += template_errors(trial, minor)
+        found += template_errors(trying.trial(index), minor)
     return found
 
 

@@ -10,9 +10,10 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from grove.admission.templates import Refusal, Trial, identity, possible_trial, refusal_of
+from grove.admission.templates import Refusal, Trial, Trying, identity, refusal_of
 from grove.api import kinds
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.topology import ClusterTopologyBinding
@@ -56,13 +57,13 @@ def candidates(
 ) -> list[Candidate]:
     """The roles of a set, by their numbers, that are to be tried."""
 
-    def candidate(index: int) -> Candidate:
-        def prepare() -> Trial | None:
-            return possible_trial(cliqueset, index, backend=backend, context=context, binding=binding)
-
-        return Candidate(identity(cliqueset, index, backend=backend, binding=binding), prepare)
-
-    return list(map(candidate, roles))
+    trying = Trying(cliqueset, backend, context, binding)
+    return [
+        Candidate(
+            identity(cliqueset, index, backend=backend, binding=binding), partial(trying.possible, index)
+        )
+        for index in roles
+    ]
 
 
 @dataclass(frozen=True, slots=True)

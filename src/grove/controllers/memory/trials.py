@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from grove.admission.templates import Refusal, Trial, possible_trial, refusal_of
+from grove.admission.templates import Refusal, Trial, Trying, refusal_of
 from grove.api import conditions, kinds
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.topology import ClusterTopologyBinding
@@ -84,11 +84,8 @@ class Trials:
         roles = _roles(cliqueset)
         if already_accepted(cliqueset):
             refusals |= dict.fromkeys(roles)
-        prepared = [
-            possible_trial(cliqueset, index, backend=backend, context=context, binding=binding)
-            for index, role in enumerate(roles)
-            if role not in refusals
-        ]
+        trying = Trying(cliqueset, backend, context, binding)
+        prepared = [trying.possible(index) for index, role in enumerate(roles) if role not in refusals]
         trials = [trial for trial in prepared if trial is not None]
         for trial, refusal in zip(trials, await self._ask(trials), strict=True):
             refusals[roles[trial.index]] = refusal

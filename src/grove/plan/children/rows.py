@@ -6,10 +6,15 @@ kind, write a source and list it in `children.registry`: engine and controller k
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 from grove.meta import Manifest, Object, Resource, owner_reference
+from grove.plan.changes import without_absent
 from grove.plan.update.revisions import TemplateRevision
+
+V = TypeVar("V", bound=Object)
 
 
 class Owner(NamedTuple):
@@ -43,6 +48,10 @@ class ChildRow(NamedTuple):
         manifest = self.build(self)
         manifest["metadata"]["ownerReferences"] = [self.owner.reference()]
         return manifest
+
+    def view(self, type: type[V]) -> V:
+        """The child as it would be read once it is created; our own manifest need not be checked."""
+        return msgspec.convert(without_absent(self.manifest()), type=type)
 
 
 class Source(Protocol):
