@@ -72,6 +72,11 @@ class Arena:
     def operator_kubeconfig(self) -> Path:
         return self.folder / ("operator.kubeconfig" if self.plane.real else "kubeconfig")
 
+    @property
+    def home(self) -> str:
+        """The operator's own namespace; on a real control plane it may keep its certificate nowhere else."""
+        return "grove-system" if self.plane.real else "default"
+
     def usages(self) -> dict[str, Usage]:
         """What every program but the operator has used so far."""
         return {name: usage_of(pid) for name, pid in self.pids.items()}
@@ -101,7 +106,7 @@ class Arena:
         launch = Launch(
             "operator",
             "bench.operator_process",
-            ("--kubeconfig", str(self.operator_kubeconfig), "--config", str(config)),
+            ("--kubeconfig", str(self.operator_kubeconfig), "--config", str(config), "-n", self.home),
             _profiled(profile),
         )
         async with started(launch, self.folder) as operator:
