@@ -365,21 +365,22 @@ def registered(name: str, bundle: str) -> Manifest:
 
 
 BUNDLES = {
-    "a bundle that holds": (400, State.OK, "is valid for 400 d"),
-    "one that expires soon": (3, State.WARNING, "expires in 3 d"),
-    "one that has expired": (-3, State.FAILED, "expired 3 d ago"),
-    "none at all": (None, State.FAILED, "has no caBundle"),
+    "a bundle that holds": ([400], State.OK, "is valid for 400 d"),
+    "one that expires soon": ([3], State.WARNING, "expires in 3 d"),
+    "one that has expired": ([-3], State.FAILED, "expired 3 d ago"),
+    "an old authority beside a new one": ([3, 400], State.OK, "is valid for 400 d"),
+    "none at all": ([], State.FAILED, "has no caBundle"),
 }
 
 
 @pytest.mark.parametrize(("days", "state", "words"), BUNDLES.values(), ids=BUNDLES)
 def test_webhooks_are_judged_by_the_authority_that_they_are_trusted_by(
-    days: int | None, state: State, words: str
+    days: list[int], state: State, words: str
 ) -> None:
     async def story(world: World) -> dict[str, list[Finding]]:
         await install(world)
-        end = virtual_clock().now() + timedelta(days=days or 0)
-        bundle = certificate(end) if days is not None else ""
+        ends = [virtual_clock().now() + timedelta(days=each) for each in days]
+        bundle = base64.b64encode(b"".join(base64.b64decode(certificate(end)) for end in ends)).decode()
         for kind, name in webhooks.REGISTERED[:-1]:
             await world.user.create(kind, registered(name, bundle))
         return await examined(world)

@@ -73,10 +73,11 @@ def _trust(configuration: Manifest, now: datetime) -> Finding:
             said = f"{name}: {each.get('name')} has no caBundle, so that every request that it matches fails"
             fix = "see the operator's log: it writes the bundle (certProvisionMode: auto), or put it there"
             return failed("webhooks", said, fix=fix, link=_LINK)
-        end = _end(_decoded(bundle))
-        if isinstance(end, str):
-            return unseen("webhooks", f"{name}: its caBundle cannot be read: {end}", link=_LINK)
-        ends.append(end)
+        until = _ends(_decoded(bundle))
+        if isinstance(until, str):
+            return unseen("webhooks", f"{name}: its caBundle cannot be read: {until}", link=_LINK)
+        # Whoever exchanges an authority leaves the old one beside the new one for a while.
+        ends.append(max(until))
     first = min(ends, default=now + 2 * _SOON)
     return _judged("webhooks", f"{name}: its certificate authority", first, now)
 
@@ -109,14 +110,14 @@ async def _certificate(
             said = f"there is no Secret {key}; files may be in {server.server_cert_dir} in another way"
             return [unseen("certificate", said, link=_LINK)]
         return [failed("certificate", f"there is no Secret {key}", fix="see the operator's log", link=_LINK)]
-    end = _end(_decoded((secret.get("data") or {}).get("tls.crt") or ""))
-    if isinstance(end, str):
+    ends = _ends(_decoded((secret.get("data") or {}).get("tls.crt") or ""))
+    if isinstance(ends, str):
         return [
             failed(
-                "certificate", f"tls.crt of Secret {key} cannot be read: {end}", fix="delete it", link=_LINK
+                "certificate", f"tls.crt of Secret {key} cannot be read: {ends}", fix="delete it", link=_LINK
             )
         ]
-    return [_judged("certificate", f"the webhooks' certificate (Secret {key})", end, now)]
+    return [_judged("certificate", f"the webhooks' certificate (Secret {key})", min(ends), now)]
 
 
 async def _answered(client: Client, there: Sequence[Manifest]) -> list[Finding]:
@@ -152,13 +153,13 @@ def _decoded(text: str) -> bytes:
         return b""
 
 
-def _end(pem: bytes) -> datetime | str:
-    """When the first of the certificates to expire does, or why they cannot be read."""
+def _ends(pem: bytes) -> list[datetime] | str:
+    """When each of the certificates expires, or why they cannot be read."""
     try:
         from cryptography import x509
     except ImportError:
         return "the package cryptography is not installed"
     try:
-        return min(each.not_valid_after_utc for each in x509.load_pem_x509_certificates(pem))
+        return [each.not_valid_after_utc for each in x509.load_pem_x509_certificates(pem)]
     except ValueError as error:
         return str(error)
