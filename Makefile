@@ -19,10 +19,10 @@ KUBERNETES ?= 1.36
 # How often `make e2e` plays its stories of gangs: short, or full for every count and moment.
 STORIES ?= short
 
-.PHONY: help setup setup-dev demo test chaos check format generate compat bench real helm e2e contract alerts lock clean
+.PHONY: help setup setup-dev demo test chaos check format generate compat bench real helm cert-manager e2e contract alerts lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready ## Create .venv with what Grove needs to run
 setup-dev: $(VENV)/.ready-dev ## The same, with what tests and checks need, and kubectl
@@ -77,6 +77,10 @@ real: setup ## Install real control planes (etcd, Kubernetes) for the tests that
 
 helm: setup ## Install Helm for the tests of the chart
 	@$(BIN)/python -m grove.real tool helm
+
+cert-manager: setup ## Build cert-manager's controllers and cainjector for the tests that use them
+	@$(BIN)/python -m grove.real tool cert-manager
+	@$(BIN)/python -m grove.real tool cainjector
 
 e2e: setup-dev ## Gangs, faults and permissions on real control planes (after `make real`); MINORS=1.36 for one, SCHEDULERS=all for others, STORIES=full for every variant of the stories, RECORD=1 to record
 	@GROVE_E2E_MINORS="$(MINORS)" GROVE_E2E_SCHEDULERS="$(SCHEDULERS)" GROVE_E2E_STORIES="$(STORIES)" $(BIN)/python -m pytest -n 0 -rs -m real $(if $(RECORD),--record) tests/e2e

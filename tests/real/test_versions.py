@@ -14,6 +14,9 @@ from grove.real.versions import (
     GO_MINIMUM,
     MINORS,
     RELEASES,
+    Tool,
+    cainjector,
+    cert_manager,
     etcd_tool,
     helm_tool,
     promtool,
@@ -61,6 +64,13 @@ def test_helm_is_pinned_to_the_version_that_the_code_names() -> None:
     text = (MODULES / tool.module / "go.mod").read_text()
     assert re.findall(rf"^\t{re.escape(tool.source)} v(\S+)", text, re.M) == [tool.version]
     assert f"\ntool {tool.package}\n" in text
+
+
+@pytest.mark.parametrize("tool", [cert_manager(), cainjector()], ids=lambda tool: tool.name)
+def test_cert_manager_is_pinned_to_the_version_that_the_code_names(tool: Tool) -> None:
+    text = (MODULES / tool.module / "go.mod").read_text()
+    assert re.findall(rf"^\t{re.escape(tool.source)} v(\S+)", text, re.M) == [tool.version]
+    assert (MODULES / tool.module / tool.package / "main.go").exists()
 
 
 @pytest.mark.parametrize("folder", sorted(path.name for path in MODULES.iterdir()))

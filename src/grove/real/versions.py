@@ -21,6 +21,7 @@ ETCD_MINIMUM = (3, 5, 13)
 GO_MINIMUM = (1, 26)
 
 HELM_VERSION = "4.3.1"
+CERT_MANAGER_VERSION = "1.21.2"
 
 ETCD = "etcd"
 HELM = "helm"
@@ -29,6 +30,8 @@ CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
 
 _KUBERNETES = (APISERVER, CONTROLLER_MANAGER, SCHEDULER)
+#: The controllers of cert-manager ask for them when they start.
+_ACME_KINDS = ("acme.cert-manager.io_challenges", "acme.cert-manager.io_orders")
 _STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
@@ -161,8 +164,33 @@ def promtool() -> Tool:
     )
 
 
+def cert_manager() -> Tool:
+    """What issues certificates; its kinds are kept beside it."""
+    names = ("certificaterequests", "certificates", "clusterissuers", "issuers")
+    kinds = (*(f"cert-manager.io_{name}" for name in names), *_ACME_KINDS)
+    return _of_cert_manager("controller", tuple(f"deploy/crds/{kind}.yaml" for kind in kinds))
+
+
+def cainjector() -> Tool:
+    """What writes the authorities of cert-manager's certificates into webhook configurations."""
+    return _of_cert_manager("cainjector")
+
+
+def _of_cert_manager(name: str, beside: tuple[str, ...] = ()) -> Tool:
+    # Our own few lines of main around its packages: in the module of its releases there is no main.
+    source = "github.com/cert-manager/cert-manager"
+    return Tool(
+        f"cert-manager-{name}", CERT_MANAGER_VERSION, "cert-manager", f"./{name}", source, beside=beside
+    )
+
+
 #: Programs that are no part of a control plane, by name.
-TOOLS: Mapping[str, Callable[[], Tool]] = {"helm": helm_tool, "promtool": promtool}
+TOOLS: Mapping[str, Callable[[], Tool]] = {
+    "cainjector": cainjector,
+    "cert-manager": cert_manager,
+    "helm": helm_tool,
+    "promtool": promtool,
+}
 
 
 def tools(minor: str) -> tuple[Tool, ...]:
