@@ -168,7 +168,7 @@ def _alone(template: PodCliqueSetTemplate, role: PodCliqueTemplate) -> PodClique
     replace = msgspec.structs.replace
     groups = [each for each in template.pod_clique_scaling_groups if role.name in each.clique_names]
     # Who shares a device is said by name.
-    named = any(each.resource_sharing for each in (template, *groups))
+    named = bool(template.resource_sharing) or any(each.resource_sharing for each in groups)
     spec = replace(role.spec, role_name="", replicas=0, min_available=None)
     return replace(
         template,

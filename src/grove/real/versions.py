@@ -30,8 +30,6 @@ CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
 
 _KUBERNETES = (APISERVER, CONTROLLER_MANAGER, SCHEDULER)
-#: The controllers of cert-manager ask for them when they start.
-_ACME_KINDS = ("acme.cert-manager.io_challenges", "acme.cert-manager.io_orders")
 _STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
@@ -167,8 +165,7 @@ def promtool() -> Tool:
 def cert_manager() -> Tool:
     """What issues certificates; its kinds are kept beside it."""
     names = ("certificaterequests", "certificates", "clusterissuers", "issuers")
-    kinds = (*(f"cert-manager.io_{name}" for name in names), *_ACME_KINDS)
-    return _of_cert_manager("controller", tuple(f"deploy/crds/{kind}.yaml" for kind in kinds))
+    return _of_cert_manager("controller", tuple(f"deploy/crds/cert-manager.io_{name}.yaml" for name in names))
 
 
 def cainjector() -> Tool:
