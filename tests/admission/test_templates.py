@@ -59,7 +59,8 @@ def test_a_field_of_the_pod_is_told_as_the_field_of_the_set(field: str) -> None:
 def test_a_priority_class_of_the_role_itself_is_told_there() -> None:
     missing = Forbidden('pods "t-0-b-x" is forbidden: no PriorityClass with name urgent was found')
     refusal = refusal_of(trial({"priorityClassName": "urgent"}), missing)
-    told = FieldError(f"{PODS}.priorityClassName", "no PriorityClass with name urgent was found")
+    sentence = "no PriorityClass with name urgent was found; create it, or name one that exists"
+    told = FieldError(f"{PODS}.priorityClassName", sentence)
     assert refusal == Refusal((told,), passing=True)
 
 
@@ -71,16 +72,76 @@ UNDECODABLE = {
     "json: cannot unmarshal string into Go struct field PodSpec.spec.hostNetwork of type bool": [
         FieldError(f"{PODS}.hostNetwork", "is a string, but bool is wanted"),
     ],
+    "json: cannot unmarshal object into Go struct field PodSpec.spec.tolerations of type []v1.Toleration": [
+        FieldError(f"{PODS}.tolerations", "is a object, but []v1.Toleration is wanted"),
+    ],
     "quantities must match the regular expression": [
         FieldError(PODS, "quantities must match the regular expression")
     ],
 }
 
 
-@pytest.mark.parametrize(("words", "want"), UNDECODABLE.items(), ids=["fields", "a type", "anything else"])
+@pytest.mark.parametrize(
+    ("words", "want"), UNDECODABLE.items(), ids=["fields", "a type", "another type", "anything else"]
+)
 def test_what_cannot_be_decoded_is_told_by_field(words: str, want: list[FieldError]) -> None:
     refusal = refusal_of(trial(), BadRequest(f'Pod in version "v1" cannot be handled as a Pod: {words}'))
     assert refusal == Refusal(tuple(want))
+
+
+def of_type(given: str, field: str, wanted: str) -> BadRequest:
+    """What an API server says of a type: neither the value nor its place in a list."""
+    words = f"json: cannot unmarshal {given} into Go struct field {field} of type {wanted}"
+    return BadRequest(f'Pod in version "v1" cannot be handled as a Pod: {words}')
+
+
+def container(**fields: object) -> Manifest:
+    return {"containers": [{"name": "side", "image": "x"}, {"name": "main", "image": "x", **fields}]}
+
+
+MISTYPED = {
+    "a number in the environment": (
+        container(env=[{"name": "A", "value": "1"}, {"name": "PORT", "value": 8080}]),
+        of_type("number", "EnvVar.spec.containers.env.value", "string"),
+        FieldError(f"{PODS}.containers[1].env[1].value", "must be text, not the number 8080"),
+    ),
+    "a command as one text": (
+        container(command="python serve.py"),
+        of_type("string", "Container.spec.containers.command", "[]string"),
+        FieldError(
+            f"{PODS}.containers[1].command", "must be a list of texts, not the text 'python serve.py'"
+        ),
+    ),
+    "a number in a list": (
+        container(args=["--port", 8080]),
+        of_type("number", "Container.spec.containers.args", "string"),
+        FieldError(f"{PODS}.containers[1].args[1]", "must be text, not the number 8080"),
+    ),
+    "a port as text": (
+        container(ports=[{"containerPort": "8000"}]),
+        of_type("string", "ContainerPort.spec.containers.ports.containerPort", "int32"),
+        FieldError(
+            f"{PODS}.containers[1].ports[0].containerPort", "must be a whole number, not the text '8000'"
+        ),
+    ),
+    "yes": (
+        {"hostNetwork": "yes"},
+        of_type("string", "PodSpec.spec.hostNetwork", "bool"),
+        FieldError(f"{PODS}.hostNetwork", "must be true or false, not the text 'yes'"),
+    ),
+    "a label of nodes that is true": (
+        {"nodeSelector": {"zone": "a", "gpu": True}},
+        of_type("bool", "PodSpec.spec.nodeSelector", "string"),
+        FieldError(f"{PODS}.nodeSelector[gpu]", "must be text, not true"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("pod", "failure", "want"), MISTYPED.values(), ids=MISTYPED)
+def test_a_value_of_the_wrong_type_is_told_with_its_place_and_what_it_is(
+    pod: Manifest, failure: BadRequest, want: FieldError
+) -> None:
+    assert refusal_of(trial(pod), failure) == Refusal((want,))
 
 
 OTHERS: dict[str, ApiError] = {

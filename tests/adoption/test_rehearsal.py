@@ -213,7 +213,8 @@ def _misspelt(template: Manifest) -> None:
     [
         (
             _priority,
-            "spec.template.priorityClassName: no PriorityClass with name nobody-made-it was found",
+            "spec.template.priorityClassName: no PriorityClass with name nobody-made-it was found; create it, or "
+            "name one that exists",
         ),
         (
             _misspelt,
@@ -252,9 +253,10 @@ def test_a_set_that_was_accepted_stays_so_but_new_pods_that_would_be_refused_are
         await world.user.delete(PRIORITY_CLASSES, Key("", "urgent"))
         found = (await rehearsed(world))["priority"]
         assert (found.refused, found.changes, found.ends) == ((), (), ())
+        missing = "no PriorityClass with name urgent was found; create it, or name one that exists"
         assert found.no_pods == (
-            "spec.template.priorityClassName: no PriorityClass with name urgent was found",
-            "spec.template.cliques[1].spec.podSpec.priorityClassName: no PriorityClass with name urgent was found",
+            f"spec.template.priorityClassName: {missing}",
+            f"spec.template.cliques[1].spec.podSpec.priorityClassName: {missing}",
         )
 
     take_over(story)

@@ -104,7 +104,8 @@ REFUSED = {
     "a clique name over the budget": Case(
         put("metadata.name", "x" * 41),
         CLIQUES,
-        "the set's name and a clique's name may have 45 characters together",
+        "the set's name and a clique's name may have 45 characters together, so that pod names fit; with front "
+        "they are 46",
     ),
     "a group name over the budget": Case(
         put(f"{GROUPS}.0.name", "g" * 40), GROUPS, "may have 45 characters together"
@@ -112,7 +113,7 @@ REFUSED = {
     "minAvailable over replicas": Case(
         put(f"{CLIQUES}.2.spec.minAvailable", 5),
         f"{CLIQUES}[2].spec.minAvailable",
-        "must not be greater than replicas",
+        "minAvailable must not be greater than replicas; got 5 with 4 replicas",
     ),
     "minAvailable zero": Case(
         put(f"{CLIQUES}.2.spec.minAvailable", 0),
@@ -120,10 +121,14 @@ REFUSED = {
         "greater than or equal to 1",
     ),
     "a group's minAvailable over replicas": Case(
-        put(f"{GROUPS}.0.minAvailable", 2), f"{GROUPS}[0].minAvailable", "must not be greater than replicas"
+        put(f"{GROUPS}.0.minAvailable", 2),
+        f"{GROUPS}[0].minAvailable",
+        "minAvailable must not be greater than replicas; got 2 with 1 replica",
     ),
     "a group of unknown cliques": Case(
-        put(f"{GROUPS}.0.cliqueNames", ["ghost"]), GROUPS, "unidentified PodClique names found"
+        put(f"{GROUPS}.0.cliqueNames", ["ghost"]),
+        GROUPS,
+        "unidentified PodClique names found: cliqueNames may only name cliques of the set; got ghost",
     ),
     "an empty group": Case(
         put(f"{GROUPS}.0.cliqueNames", []), f"{GROUPS}[0].cliqueNames", "at least one clique"
@@ -133,7 +138,7 @@ REFUSED = {
             {"name": "other", "cliqueNames": ["work"]}
         ),
         GROUPS,
-        "one scaling group at most",
+        "a clique may belong to one scaling group at most; work belongs to several",
     ),
     "an autoscaled member of a group": Case(
         put(f"{CLIQUES}.1.spec.autoScalingConfig", {"maxReplicas": 3}), CLIQUES, "use scaleConfig"
@@ -141,7 +146,7 @@ REFUSED = {
     "autoscaling downwards": Case(
         put(f"{CLIQUES}.0.spec.autoScalingConfig", {"minReplicas": 4, "maxReplicas": 3}),
         f"{CLIQUES}[0].spec.autoScalingConfig.maxReplicas",
-        "less than minReplicas",
+        "maxReplicas must not be less than minReplicas; got 3 with 4",
     ),
     "autoscaling below the minimum": Case(
         put(
@@ -154,7 +159,7 @@ REFUSED = {
             },
         ),
         f"{CLIQUES}[0].spec.autoScalingConfig.minReplicas",
-        "less than minAvailable",
+        "minReplicas must not be less than minAvailable; got 1 with 2",
     ),
     "autoscaling below the replicas": Case(
         put(
@@ -166,12 +171,12 @@ REFUSED = {
             },
         ),
         f"{CLIQUES}[0].spec.autoScalingConfig.maxReplicas",
-        "less than replicas",
+        "maxReplicas must not be less than replicas; got 2 with 3",
     ),
     "a group's autoscaling below the minimum": Case(
         put(f"{GROUPS}.0.scaleConfig", {"minReplicas": 0, "maxReplicas": 3}),
         f"{GROUPS}[0].scaleConfig.minReplicas",
-        "less than minAvailable",
+        "minReplicas must not be less than minAvailable; got 0 with 1",
     ),
     "a group's autoscaling below the replicas": Case(
         put(
@@ -184,10 +189,12 @@ REFUSED = {
             },
         ),
         f"{GROUPS}[0].scaleConfig.maxReplicas",
-        "less than replicas",
+        "maxReplicas must not be less than replicas; got 2 with 3",
     ),
     "starting after a stranger": Case(
-        put(f"{CLIQUES}.1.spec.startsAfter", ["ghost"]), CLIQUES, "may only name other cliques"
+        put(f"{CLIQUES}.1.spec.startsAfter", ["ghost"]),
+        CLIQUES,
+        "startsAfter may only name other cliques of the set; got ghost",
     ),
     "starting after itself": Case(
         put(f"{CLIQUES}.1.spec.startsAfter", ["lead"]), CLIQUES, "may only name other cliques"

@@ -266,7 +266,7 @@ MISTAKES = {
     "a field of a container with the wrong type": Mistake(
         (*CLIQUE, "spec", "podSpec", "hostNetwork"),
         "yes please",
-        ("cliques[0].spec.podSpec.hostNetwork: is a string, but bool is wanted",),
+        ("cliques[0].spec.podSpec.hostNetwork: must be true or false, not the text 'yes please'",),
     ),
     "a scheduler nobody serves": Mistake(
         (*CLIQUE, "spec", "podSpec", "schedulerName"),

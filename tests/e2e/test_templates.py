@@ -30,7 +30,7 @@ WRONG = {
     "no-image": (train(made_of({"name": "main"})), f"{PODS}.containers[0].image: Required value"),
     "wrong-type": (
         train(made_of(MAIN, hostNetwork="yes")),
-        f"{PODS}.hostNetwork: is a string, but bool is wanted",
+        f"{PODS}.hostNetwork: must be true or false, not the text 'yes'",
     ),
     "no-class": (
         train(made_of(MAIN), priorityClassName="nobodys"),

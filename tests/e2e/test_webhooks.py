@@ -180,7 +180,7 @@ BAD: dict[str, tuple[Manifest, str]] = {
     ),
     "wrong-type": (
         train(made_of(MAIN, hostNetwork="yes")),
-        f"{PODS}.hostNetwork: is a string, but bool is wanted",
+        f"{PODS}.hostNetwork: must be true or false, not the text 'yes'",
     ),
 }
 

@@ -56,7 +56,8 @@ def unmet_requirements(
         return []
     required = [placed for placed in constraints(cliqueset) if placed.constraint.required]
     if condition.reason in (conditions.TOPOLOGY_BINDING_NOT_FOUND, conditions.TOPOLOGY_BINDING_INVALID):
-        return [FieldError(_naming_field(required[0]), condition.message)] if required else []
+        way_out = "; create it, or name one that exists" if binding is None else ""
+        return [FieldError(_naming_field(required[0]), f"{condition.message}{way_out}")] if required else []
     if condition.reason == conditions.TOPOLOGY_LEVELS_MISSING and binding is not None:
         # What is only preferred and missing keeps nobody from running.
         levels = " ".join(level.domain for level in binding.spec.levels)

@@ -7,7 +7,7 @@ the template is wrong, and in which field of the set.
 import difflib
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -28,10 +28,27 @@ from grove.plan.children.gangs import Gangs
 from grove.plan.layout import PlannedGang
 from grove.plan.pods import NewPod, desired_pod
 from grove.plan.sharing import claims_of
+from grove.words import value_in_words
 
 _ENVIRONMENT: Final = re.compile(r"spec\.(containers|initContainers)\[(\d+)\]\.env\[(\d+)\](.*)")
 _UNKNOWN: Final = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 _WRONG_TYPE: Final = re.compile(r"cannot unmarshal (\S+) into Go struct field \w+\.(\S+) of type (\S+)")
+#: What JSON calls a value, in Go's words and as Python reads it.
+_GIVEN: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "string": str,
+    "number": (int, float),
+    "bool": bool,
+    "object": dict,
+    "array": list,
+}
+#: What Go wants, in words.
+_WANTED: Final = {
+    "string": "text",
+    "bool": "true or false",
+    "int32": "a whole number",
+    "int64": "a whole number",
+    "[]string": "a list of texts",
+}
 _UNDECODABLE: Final = "cannot be handled as a Pod"
 #: How webhooks and admission policies begin their refusals, which may say Invalid as validation does.
 _ADMISSION: Final = re.compile(r"admission webhook|[Pp]olicy '[^']*' with binding '[^']*' denied request")
@@ -47,6 +64,7 @@ _FIELDS: Final = (
     *("securityContext", "serviceAccountName", "startupProbe", "subPath", "terminationGracePeriodSeconds"),
     *("tolerations", "value", "valueFrom", "values", "volumeMounts", "volumes", "workingDir"),
 )
+_CREATE: Final = "create it, or name one that exists"
 #: Objects that a pod names and that may appear later, and the field that names them.
 _NAMED: Final = (
     (re.compile(r"no PriorityClass with name .+ was found"), "spec.priorityClassName"),
@@ -194,7 +212,7 @@ def refusal_of(trial: Trial, failure: ApiError) -> Refusal | None:
         case Forbidden():
             for pattern, field in _NAMED:
                 if found := pattern.search(words):
-                    return Refusal((FieldError(trial.field(field), found[0]),), passing=True)
+                    return Refusal((FieldError(trial.field(field), f"{found[0]}; {_CREATE}"),), passing=True)
     return None
 
 
@@ -212,10 +230,32 @@ def _undecodable(trial: Trial, words: str) -> Iterator[FieldError]:
         for what, field in found:
             yield FieldError(trial.field(field), f"{what} field{_meant(what, field)}")
     elif wrong := _WRONG_TYPE.search(words):
-        given, field, wanted = wrong.groups()
-        yield FieldError(trial.field(field), f"is a {given}, but {wanted} is wanted")
+        yield _wrong_type(trial, *wrong.groups())
     else:
         yield FieldError(trial.field(""), words.partition(f"{_UNDECODABLE}: ")[2] or words)
+
+
+def _wrong_type(trial: Trial, given: str, field: str, wanted: str) -> FieldError:
+    """Which value has the wrong type: an API server names neither it nor its place in a list."""
+    place = next(_places(trial.pod, field.split("."), given), None)
+    if place is None or wanted not in _WANTED:
+        return FieldError(trial.field(field), f"is a {given}, but {wanted} is wanted")
+    return FieldError(trial.field(place[0]), f"must be {_WANTED[wanted]}, not {value_in_words(place[1])}")
+
+
+def _places(at: object, steps: Sequence[str], given: str, path: str = "") -> Iterator[tuple[str, object]]:
+    """Every value of a type at a path of field names, or right below it in a list or map."""
+    if isinstance(at, list) and (steps or given != "array"):
+        for index, each in enumerate(at):
+            yield from _places(each, steps, given, f"{path}[{index}]")
+    elif isinstance(at, dict) and steps:
+        if steps[0] in at:
+            yield from _places(at[steps[0]], steps[1:], given, f"{path}.{steps[0]}".lstrip("."))
+    elif isinstance(at, dict) and given != "object":
+        for key, each in at.items():
+            yield from _places(each, (), given, f"{path}[{key}]")
+    elif not steps and isinstance(at, _GIVEN.get(given, ())) and isinstance(at, bool) == (given == "bool"):
+        yield path, at
 
 
 def _meant(what: str, field: str) -> str:

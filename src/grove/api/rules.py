@@ -2,9 +2,9 @@
 
 A rule belongs to a view (`PodCliqueTemplate`) or to one of its fields (`PodCliqueSetTemplate.cliques`).
 Every list that a rule walks is bounded in the schema: the API server refuses a definition whose rules could
-cost too much. Messages are constant for the same reason: the API server cannot bound the cost of a sentence
-that is put together from values. `grove.admission` repeats these rules with better messages and adds what
-CEL cannot say, such as cycles.
+cost too much. Messages that name values are put together by `format` alone: the API server cannot bound the
+cost of a sentence that is joined from texts. `grove.admission` repeats these rules with better messages and
+adds what CEL cannot say, such as cycles.
 """
 
 from collections.abc import Mapping
@@ -20,6 +20,18 @@ _IMMUTABLE: Final = "field is immutable; delete the PodCliqueSet and create it a
 _PACK_DOMAIN: Final = "packDomain is deprecated and cannot be used on new workloads; use pack.required"
 _GROUPS: Final = "self.podCliqueScalingGroups"
 _BUDGET: Final = names.NAME_BUDGET
+#: The first clique whose name is too long with that of its set.
+_TOO_LONG: Final = (
+    f"self.spec.template.cliques.filter(c, size(self.metadata.name) + size(c.name) > {_BUDGET})[0]"
+)
+_IS_A_CLIQUE: Final = "self.cliques.exists(o, o.name == n)"
+#: The first name that a role starts after although it cannot, and the first one that a group has in vain.
+_AFTER_NOBODY: Final = (
+    "self.cliques.map(c, has(c.spec.startsAfter) ? c.spec.startsAfter.filter(n, "
+    f"n == c.name || !{_IS_A_CLIQUE}) : []).filter(l, size(l) > 0)[0][0]"
+)
+_NOBODY: Final = f"{_GROUPS}.map(g, g.cliqueNames.filter(n, !{_IS_A_CLIQUE})).filter(l, size(l) > 0)[0][0]"
+_SHARED: Final = f"self.cliques.filter(c, {_GROUPS}.filter(g, c.name in g.cliqueNames).size() > 1)[0]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +44,16 @@ class Rule:
     reason: str = ""
     #: The rule also runs on creation, with `oldSelf` an optional.
     optional_old: bool = False
+    #: What goes on after the message, with a verb for each value that `values` computes.
+    told: str = ""
+    values: tuple[str, ...] = ()
 
     def manifest(self) -> Manifest:
         """The rule as it stands in x-kubernetes-validations."""
         entry: Manifest = {"rule": self.rule, "message": self.message}
+        if self.told:
+            sentence = f"{self.message}; {self.told}".replace("'", "\\'")
+            entry["messageExpression"] = f"'{sentence}'.format([{', '.join(self.values)}])"
         if self.field:
             entry["fieldPath"] = self.field
         if self.reason:
@@ -88,6 +106,8 @@ _CLIQUESET: Final = (
         f"self.spec.template.cliques.all(c, size(self.metadata.name) + size(c.name) <= {_BUDGET})",
         f"the set's name and a clique's name may have {_BUDGET} characters together, so that pod names fit",
         field=".spec.template.cliques",
+        told="with %s they are %d",
+        values=(f"{_TOO_LONG}.name", f"size(self.metadata.name) + size({_TOO_LONG}.name)"),
     ),
     Rule(
         "!has(self.spec.template.podCliqueScalingGroups) || self.spec.template.podCliqueScalingGroups.all(g, "
@@ -128,19 +148,25 @@ _TEMPLATE: Final = (
     Rule(
         "self.cliqueStartupType != 'CliqueStartupTypeExplicit' || self.cliques.all(c, "
         "!has(c.spec.startsAfter) || "
-        "c.spec.startsAfter.all(n, n != c.name && self.cliques.exists(o, o.name == n)))",
+        f"c.spec.startsAfter.all(n, n != c.name && {_IS_A_CLIQUE}))",
         "startsAfter may only name other cliques of the set",
         field=".cliques",
+        told="got %s",
+        values=(_AFTER_NOBODY,),
     ),
     Rule(
-        f"!has({_GROUPS}) || {_GROUPS}.all(g, g.cliqueNames.all(n, self.cliques.exists(c, c.name == n)))",
+        f"!has({_GROUPS}) || {_GROUPS}.all(g, g.cliqueNames.all(n, {_IS_A_CLIQUE}))",
         "unidentified PodClique names found: cliqueNames may only name cliques of the set",
         field=".podCliqueScalingGroups",
+        told="got %s",
+        values=(_NOBODY,),
     ),
     Rule(
         f"!has({_GROUPS}) || self.cliques.all(c, {_GROUPS}.filter(g, c.name in g.cliqueNames).size() <= 1)",
         "a clique may belong to one scaling group at most",
         field=".podCliqueScalingGroups",
+        told="%s belongs to several",
+        values=(f"{_SHARED}.name",),
     ),
     Rule(
         f"!has({_GROUPS}) || self.cliques.all(c, !has(c.spec.autoScalingConfig) || "
@@ -182,13 +208,22 @@ def _autoscaled(at: str, config: str, field: str) -> tuple[Rule, ...]:
             f"{here}.minReplicas >= {at}.minAvailable",
             "minReplicas must not be less than minAvailable",
             field=f"{field}.{config}.minReplicas",
+            told="got %d with %d",
+            values=(f"{here}.minReplicas", f"{at}.minAvailable"),
         ),
         Rule(
             f"!has({here}) || {here}.maxReplicas >= {at}.replicas",
             "maxReplicas must not be less than replicas",
             field=f"{field}.{config}.maxReplicas",
+            told="got %d with %d",
+            values=(f"{here}.maxReplicas", f"{at}.replicas"),
         ),
     )
+
+
+def _minimum_and_replicas(at: str) -> tuple[str, ...]:
+    counted = f"{at}.replicas == 1 ? 'replica' : 'replicas'"
+    return f"{at}.minAvailable", f"{at}.replicas", counted
 
 
 #: View, or view and field, to the rules that hold there.
@@ -209,6 +244,8 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
             "self.spec.minAvailable <= self.spec.replicas",
             "minAvailable must not be greater than replicas",
             field=".spec.minAvailable",
+            told="got %d with %d %s",
+            values=_minimum_and_replicas("self.spec"),
         ),
         *_autoscaled("self.spec", "autoScalingConfig", ".spec"),
         _kept("spec.roleName", "''"),
@@ -222,6 +259,8 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
             "self.replicas == 0 || self.minAvailable <= self.replicas",
             "minAvailable must not be greater than replicas",
             field=".minAvailable",
+            told="got %d with %d %s",
+            values=_minimum_and_replicas("self"),
         ),
         *_autoscaled("self", "scaleConfig", ""),
         Rule("self.cliqueNames == oldSelf.cliqueNames", _IMMUTABLE, field=".cliqueNames", reason=_FORBIDDEN),
@@ -237,6 +276,8 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
             "!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",
             "maxReplicas must not be less than minReplicas",
             field=".maxReplicas",
+            told="got %d with %d",
+            values=("self.maxReplicas", "self.minReplicas"),
         ),
     ),
     "TopologyConstraint": _PACK,
