@@ -4,8 +4,10 @@ import json
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,6 +57,32 @@ def get(kubeconfig: Path, *arguments: str) -> list[dict[str, Any]]:
     return items
 
 
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A set in `examples`, and the first of its gangs."""
+
+    file: str
+    name: str
+
+    @property
+    def gang(self) -> str:
+        return f"{self.name}-0"
+
+    @property
+    def path(self) -> Path:
+        return ROOT / "examples" / self.file
+
+
+#: By the name of the backend.
+EXAMPLES: Final = {
+    "default": Example("disaggregated.yaml", "disaggregated"),
+    "kai": Example("leader-workers-kai.yaml", "leader-workers"),
+    "koordinator": Example("leader-workers-koordinator.yaml", "on-koordinator"),
+    "volcano": Example("leader-workers-volcano.yaml", "on-volcano"),
+    "yunikorn": Example("leader-workers-yunikorn.yaml", "on-yunikorn"),
+}
+
+
 class Installed:
     """A release in a cluster, with an operator that runs as a process in place of its Deployment's pods.
 
@@ -62,6 +90,11 @@ class Installed:
     do and how it works is what the chart says. No webhooks: an API server outside of the cluster's network
     reaches no Service.
     """
+
+    #: The backends whose schedulers run in this cluster.
+    backends: Sequence[str] = ("default",)
+    #: What those schedulers know of a gang, as kubectl calls it.
+    kinds_of_schedulers: Sequence[str] = ()
 
     def __init__(self, kubeconfig: Path, folder: Path) -> None:
         self.kubeconfig = kubeconfig
@@ -126,10 +159,12 @@ class Installed:
         """The pods of the workload, by their UIDs."""
         return {each["metadata"]["uid"] for each in get(self.kubeconfig, "pods", "-n", "default")}
 
-    def run_a_set(self) -> None:
-        kubectl(self.kubeconfig, "apply", "-f", str(ROOT / "examples" / "disaggregated.yaml"))
+    def run_sets(self) -> None:
+        """A set with each scheduler that runs here."""
         available = "--for=jsonpath={.status.availableReplicas}=1"
-        kubectl(self.kubeconfig, "wait", "podcliqueset/disaggregated", available, "--timeout=50s")
+        for example in (EXAMPLES[each] for each in self.backends):
+            kubectl(self.kubeconfig, "apply", "-f", str(example.path))
+            kubectl(self.kubeconfig, "wait", f"podcliqueset/{example.name}", available, "--timeout=50s")
 
     def left(self) -> list[str]:
         """Everything that is there because Grove was installed, and that its users made with it."""
@@ -142,11 +177,18 @@ class Installed:
         kinds = "deployments,services,configmaps,secrets,serviceaccounts,leases,roles,rolebindings,"
         kinds += "poddisruptionbudgets,networkpolicies"
         inside = get(self.kubeconfig, kinds, "-n", NAMESPACE)
-        used = get(self.kubeconfig, "pods,services,roles,rolebindings", "-n", "default")
+        of_sets = "pods,services,roles,rolebindings,serviceaccounts,configmaps,secrets,controllerrevisions"
+        used = get(self.kubeconfig, ",".join((of_sets, *self.kinds_of_schedulers)), "-n", "default")
         found = [*(each for each in ours if "grove" in each["metadata"]["name"]), *inside, *used]
         names = [f"{each['kind']} {each['metadata']['name']}" for each in found]
         of_the_cluster = ("ServiceAccount default", "ConfigMap kube-root-ca.crt", "Service kubernetes")
         return [each for each in names if each not in of_the_cluster]
+
+    def until_nothing_is_left(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while (left := self.left()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert left == []
 
 
 def older(folder: Path) -> Path:
@@ -160,11 +202,11 @@ def older(folder: Path) -> Path:
 
 
 def live_a_whole_life(release: Installed, folder: Path) -> None:
-    """Install, run a set, upgrade, roll back, leave the workloads, come back, uninstall."""
+    """Install, run sets, upgrade, roll back, leave the workloads, come back, uninstall."""
     release.install(older(folder))
     assert release.gang_names() == ["formerpg"]
     with release.operator():
-        release.run_a_set()
+        release.run_sets()
         running = release.pods()
         assert running
         release.upgrade("--set", "podAnnotations.upgraded=yes")
@@ -173,15 +215,21 @@ def live_a_whole_life(release: Installed, folder: Path) -> None:
         assert release.gang_names() == ["formerpg"]
         release.upgrade("--set", "keepWorkloads=true")
         assert release.pods() == running
+    come_back_and_go(release)
+
+
+def come_back_and_go(release: Installed) -> None:
+    """What an uninstallation left running goes on with the next one, which takes everything with it."""
+    running = release.pods()
     release.helm("uninstall", RELEASE)
     assert release.pods() == running
     kept = [each for each in release.left() if not each.startswith(("CustomResourceDefinition ", "Pod "))]
-    assert [each for each in kept if "disaggregated" not in each] == []
+    assert [each for each in kept if not any(set_.name in each for set_ in EXAMPLES.values())] == []
     release.install(CHART, "--take-ownership")
     with release.operator() as process:
-        kubectl(
-            release.kubeconfig, "wait", "podgang/disaggregated-0", "--for=condition=Ready", "--timeout=30s"
-        )
+        for backend in release.backends:
+            gang = f"podgang/{EXAMPLES[backend].gang}"
+            kubectl(release.kubeconfig, "wait", gang, "--for=condition=Ready", "--timeout=30s")
         assert release.pods() == running, process.said
         # Sets first: a garbage collector that loses their definitions before it saw them go may leave pods.
         kubectl(

@@ -1,6 +1,5 @@
 """The Helm chart, with the real Helm: it makes what `grove install` prints, and its releases live and end in order."""
 
-import time
 from pathlib import Path
 from typing import Final
 
@@ -159,8 +158,5 @@ def test_a_release_lives_on_the_embedded_cluster_and_leaves_nothing(tmp_path: Pa
         kubectl(kubeconfig, "delete", "crd", "--all")
         release = Installed(kubeconfig, tmp_path)
         live_a_whole_life(release, tmp_path / "older")
-        deadline = time.monotonic() + 60
-        while (left := release.left()) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        assert left == []
+        release.until_nothing_is_left(60)
         assert cluster.ask_to_stop() == 0

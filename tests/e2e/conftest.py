@@ -93,6 +93,18 @@ def asked_other(name: str) -> Judge:
     return judge
 
 
+def asked_beside(minor: str) -> list[Judge]:
+    """The judges of the schedulers of others that were asked for, are installed and run on a minor."""
+    wanted = os.environ.get(ASKED_OTHERS, "").replace("all", ",".join(OTHERS)).split(",")
+    found = [third_party(name) for name in OTHERS if name in wanted and minor in third_party(name).minors]
+    for each in found:
+        try:
+            Locator().third_party(each)
+        except NotInstalled as missing:
+            pytest.skip(str(missing))
+    return [JUDGES[each.name] for each in found]
+
+
 @pytest.fixture(scope="session", params=MINORS)
 def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
     """The control plane of each minor in turn."""

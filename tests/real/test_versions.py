@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from grove.real import Options, RealControlPlane
 from grove.real.build import MODULES
 from grove.real.failure import NotInstalled
 from grove.real.third_party import THIRD_PARTIES, chosen, third_party
@@ -116,3 +117,5 @@ def test_schedulers_are_chosen_by_name_or_all_at_once() -> None:
 def test_a_minor_that_a_scheduler_is_not_run_on_is_refused_with_those_it_is() -> None:
     with pytest.raises(NotInstalled, match=r"YuniKorn 1\.8\.0 is not run on Kubernetes 1\.37 .*choose 1\.35"):
         third_party("yunikorn").check_minor("1.37")
+    with pytest.raises(NotInstalled, match=r"YuniKorn 1\.8\.0 is not run on Kubernetes 1\.36"):
+        RealControlPlane(Options(minor="1.36", beside=("kai", "yunikorn")))

@@ -1,6 +1,7 @@
 """A real control plane on this machine: etcd, kube-apiserver, kube-controller-manager and a scheduler.
 
-The scheduler is kube-scheduler, or one of others (see `third_party`) with its kinds and queues.
+The scheduler is kube-scheduler, or one of others (see `third_party`) with its kinds and queues; more of
+these can run beside it.
 
 Starts in seconds, listens on the loopback only, ends completely: by `stop`, when a start fails, and (on
 Linux) when the process that started it goes away for whatever reason. There are no kubelets: a node is what
@@ -46,12 +47,14 @@ class RealControlPlane:
         self.options = options or Options()
         self.release = release(self.options.minor)
         self.third_party = third_party(self.options.third_party) if self.options.third_party else None
-        if self.third_party is not None:
-            self.third_party.check_minor(self.release.minor)
+        own = [self.third_party] if self.third_party is not None else []
+        self._others = [*own, *map(third_party, self.options.beside)]
+        for other in self._others:
+            other.check_minor(self.release.minor)
         self._say = self.options.say
         self._components: dict[str, Component] = {}
         self._probes: dict[str, tuple[str, Probe]] = {}
-        self._launch: Launch | None = None
+        self._launches: list[Launch] = []
         self._place: Place | None = None
         self._ports: Ports | None = None
         self._authority: Authority | None = None
@@ -172,8 +175,8 @@ class RealControlPlane:
         }
         without = frozenset(name for name, needed in wanted.items() if not needed)
         found = self.options.locator.all_of(self.release.minor, without=without)
-        if self.third_party is not None:
-            found |= self.options.locator.third_party(self.third_party)
+        for other in self._others:
+            found |= self.options.locator.third_party(other)
         return found
 
     @property
@@ -206,12 +209,9 @@ class RealControlPlane:
     async def _furnish(self) -> None:
         """Before the controller manager starts: its garbage collector is slow to notice new kinds."""
         kinds, objects = list(self.options.kinds), list[Manifest]()
-        if self.third_party is not None and self._launch is not None:
-            kinds += [
-                *definitions_in(self.options.locator.definitions(self.third_party)),
-                *self._launch.kinds,
-            ]
-            objects += self._launch.objects
+        for other, launched in zip(self._others, self._launches, strict=True):
+            kinds += [*definitions_in(self.options.locator.definitions(other)), *launched.kinds]
+            objects += launched.objects
         await furnish(self._wires["admin"], self.url, kinds, objects)
 
     def _prepare(self, commands: Commands) -> None:
@@ -233,14 +233,17 @@ class RealControlPlane:
         self._components = {
             name: Component(name, line, self.logs / f"{name}.log") for name, line in lines.items()
         }
-        if self.third_party is not None:
-            self._prepare_third_party(self.third_party.name, commands)
+        ports_of_others = free_ports(PORTS * len(self._others))
+        self._launches = [
+            self._prepare_third_party(other.name, commands, ports_of_others[PORTS * index :][:PORTS])
+            for index, other in enumerate(self._others)
+        ]
         self._wires = {
             "admin": Wire(self.context()),
             "etcd": Wire(client_context(key("etcd-ca.crt"), key("etcd-client.crt"), key("etcd-client.key"))),
         }
 
-    def _prepare_third_party(self, name: str, commands: Commands) -> None:
+    def _prepare_third_party(self, name: str, commands: Commands, ports: Sequence[int]) -> Launch:
         """Puts down the programs of another scheduler, who may do everything as its installation may."""
         files = commands.files
         files.third_party.mkdir(mode=0o700, exist_ok=True)
@@ -250,18 +253,19 @@ class RealControlPlane:
             self.kubeconfig_for(user, (ADMIN_GROUP,), path=files.kubeconfig(name)),
             files.third_party,
             self.url,
-            free_ports(PORTS),
+            ports,
             commands.serving(),
             self.options.pod_max_backoff_seconds,
         )
-        self._launch = launch(name, site)
-        for path, content in self._launch.files.items():
+        launched = launch(name, site)
+        for path, content in launched.files.items():
             write_private(path, content.encode())
-        for part in self._launch.parts:
+        for part in launched.parts:
             line = [*part.command, *self.options.arguments.get(part.name, ())]
             log = self.logs / f"{part.name}.log"
             self._components[part.name] = Component(part.name, line, log, part.environment)
             self._probes[part.name] = ("admin", part.probe)
+        return launched
 
     async def _ready(self, name: str) -> None:
         wire, probe = self._probes[name]

@@ -20,6 +20,8 @@ class Options:
     scheduler: bool = True
     #: A scheduler of others that runs in its place; see `third_party`.
     third_party: str = ""
+    #: Schedulers of others that run beside that, each for the pods which name it.
+    beside: Sequence[str] = ()
     #: Without it nothing is collected, no namespace ends, and no PodGroup loses its finalizer.
     controller_manager: bool = True
     #: CustomResourceDefinitions that are served before the controller manager starts: of those that come
