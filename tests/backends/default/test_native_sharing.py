@@ -1,4 +1,4 @@
-"""Which sets kube-scheduler of 1.35 cannot place because pods of one gang share a device claim."""
+"""Which sets kube-scheduler of 1.35 and 1.37 cannot place because pods of one gang share a device claim."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -95,6 +95,19 @@ def test_on_1_35_a_set_is_refused_by_field_if_pods_of_a_gang_share_a_claim(
     assert BACKEND.validate(cliqueset, on(clusters.BARE)) == []
 
 
+#: Where two pods of one role share a claim, and nobody else: they are one PodGroup.
+WITHIN_A_ROLE = ("two pods of a role use it", "the pods of a role share one")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_below_a_composite_a_set_is_refused_by_field_if_roles_of_a_gang_share_a_claim(case: str) -> None:
+    cliqueset, want = CASES[case]
+    said = [error.field for error in BACKEND.validate(cliqueset, on(clusters.V137))]
+    assert said == ([] if case in WITHIN_A_ROLE else list(want))
+    assert BACKEND.validate(cliqueset, on(clusters.V137, mode="Merged")) == []
+    assert BACKEND.validate(cliqueset, on(clusters.V137, mode="Flat")) == []
+
+
 def test_podgroups_that_are_placed_one_by_one_may_share_a_claim() -> None:
     flat = on(clusters.V135, mode="Flat")
     assert BACKEND.validate(of(*TWO, resourceSharing=shared()), flat) == []
@@ -107,3 +120,7 @@ def test_the_refusal_says_what_cannot_be_and_the_ways_out() -> None:
     assert "2 pods of a gang would share a claim of 'gpu'" in error.message
     assert "Kubernetes 1.35" in error.message
     assert "use Kubernetes 1.36 or newer or another scheduler backend" in error.message
+    [error] = BACKEND.validate(of(*TWO, resourceSharing=shared()), on(clusters.V137))
+    assert "2 roles of a gang would share a claim of 'gpu'" in error.message
+    assert "Kubernetes 1.37" in error.message
+    assert "set mode: Merged in the configuration of the profile" in error.message

@@ -1,8 +1,9 @@
-"""Device claims that kube-scheduler 1.35 cannot allocate: those that pods share which it places together.
+"""Device claims that kube-scheduler cannot allocate: those that pods share which it places together.
 
-It allocates a claim once all pods that it places together have a node, and finds no node before that for the
-second pod that needs the claim: the gang would wait for ever. Pods above the minimum come when the claim is
-allocated.
+1.35 allocates a claim once all pods that it places together have a node, and finds no node before that for
+the second pod that needs the claim: the gang would wait for ever. Later ones know within one PodGroup what
+they are about to allocate, but not between the PodGroups of a CompositePodGroup. Pods above the minimum come
+when the claim is allocated.
 """
 
 from collections import Counter
@@ -24,6 +25,10 @@ _TEMPLATE: Final = "spec.template"
 _WAY_OUT: Final = (
     "use Kubernetes 1.36 or newer or another scheduler backend, or choose scope and filter so that no two "
     "pods of the minimum of a gang share a claim"
+)
+_WAY_OUT_OF_COMPOSITES: Final = (
+    "set mode: Merged in the configuration of the profile, use another scheduler backend, or choose scope "
+    "and filter so that no two roles of a gang share a claim"
 )
 
 
@@ -47,23 +52,37 @@ def inseparable_claims(
     cliqueset: PodCliqueSet, generation: Generation, config: Mapping[str, Any]
 ) -> Iterator[FieldError]:
     """An error for each entry by which pods would share a claim that are placed together."""
-    if generation.version != "v1alpha1":
-        return
     most: dict[tuple[str, str], int] = {}
     for gang, shape in zip(_gangs(cliqueset), shapes_of_set(cliqueset), strict=True):
-        together = [gang] if choose(shape, generation, config) is Mode.MERGED else [[each] for each in gang]
-        for members in together:
-            for claim, pods in _pods_by_claim(cliqueset, members).items():
+        for sharers in _sharers(cliqueset, gang, choose(shape, generation, config), generation):
+            for claim, count in sharers.items():
                 about = (claim.field, claim.name)
-                most[about] = max(pods, most.get(about, 0))
-    for (field, name), pods in most.items():
-        if pods > 1:
-            why = (
-                f"{pods} pods of a gang would share a claim of {name!r}, and kube-scheduler of "
-                f"{generation.release} cannot place such a gang: it allocates a claim only once all of them "
-                "have nodes"
+                most[about] = max(count, most.get(about, 0))
+    early = generation.version == "v1alpha1"
+    who = "pods" if early else "roles"
+    why = "allocates a claim only once all of them have nodes"
+    if not early:
+        why = "finds no node for the second of them while it allocates the claim for the first"
+    for (field, name), count in most.items():
+        if count > 1:
+            yield FieldError(
+                field,
+                f"{count} {who} of a gang would share a claim of {name!r}, and kube-scheduler of "
+                f"{generation.release} cannot place such a gang: it {why}; "
+                f"{_WAY_OUT if early else _WAY_OUT_OF_COMPOSITES}",
             )
-            yield FieldError(field, f"{why}; {_WAY_OUT}")
+
+
+def _sharers(
+    cliqueset: PodCliqueSet, gang: Sequence[_Member], mode: Mode, generation: Generation
+) -> Iterator[Counter[_Claim]]:
+    """Who needs each claim at the same moment and cannot have it: pods, or podgroups under a composite."""
+    if generation.version == "v1alpha1":
+        for members in [gang] if mode is Mode.MERGED else [[each] for each in gang]:
+            yield _pods_by_claim(cliqueset, members)
+    elif mode is Mode.HIERARCHICAL:
+        users = [_pods_by_claim(cliqueset, [each]) for each in gang]
+        yield Counter(claim for each in users for claim, pods in each.items() if pods)
 
 
 def _gangs(cliqueset: PodCliqueSet) -> Iterator[Sequence[_Member]]:
