@@ -24,10 +24,11 @@ class Taken(NamedTuple):
 
     timeline: Timeline
     mark: int
+    served: bool
 
     @classmethod
     def now(cls, timeline: Timeline) -> "Taken":
-        return cls(timeline, timeline.mark)
+        return cls(timeline, timeline.mark, timeline.holds)
 
     @property
     def is_down(self) -> bool:
@@ -138,17 +139,22 @@ class Takedowns:
                 yield f"an update took down {place.hostname} while {hostname} was down"
 
     def taking(self, place: Place) -> Callable[[], None]:
-        """How to note that the pod there goes for an update, once it is known who deletes it."""
+        """How to note that the pod there goes for an update, once it is known who deletes it.
+
+        What did not serve before is not taken down by that: within a replica that has its turn it is replaced
+        at once, beside what goes one after the other.
+        """
         namespace, name = place.namespace, place.cliqueset
         replica = Taken.now(self._replica(namespace, name, place.replica))
         member = Taken.now(self.headcount.members[namespace, place.group, str(place.number)])
         pod = Taken.now(self.headcount.places[namespace, place.clique, place.hostname])
 
         def note() -> None:
-            self._replicas[namespace, name][place.replica] = replica
-            if place.group:
+            if replica.served:
+                self._replicas[namespace, name][place.replica] = replica
+            if place.group and member.served:
                 self._members[namespace, place.group][place.number] = member
-            else:
+            elif not place.group:
                 self._pods[namespace, place.clique][place.hostname] = pod
 
         return note
