@@ -1,6 +1,16 @@
 """A set that changes its scheduler: gangs that run stay and say so, gangs that wait move, nothing is left over."""
 
-from tests.scenarios.stories import PODGROUPS_136, pass_time, reasons_about, until_running
+from dataclasses import replace
+
+import pytest
+from tests.scenarios.stories import (
+    PODGROUPS_136,
+    STAGES,
+    VOLCANO_PODGROUPS,
+    pass_time,
+    reasons_about,
+    until_running,
+)
 
 from grove.api import kinds, labels
 from grove.backends.kai.backend import PODGROUPS as KAI_PODGROUPS
@@ -124,6 +134,28 @@ def test_a_gang_that_waits_moves_at_once_and_its_pods_are_recreated() -> None:
         await until_running(world, "train-0")
 
     run_world(story, SMALL)
+
+
+@pytest.mark.parametrize(("first", "second"), [("default", "volcano"), ("volcano", "default")])
+def test_nothing_is_left_of_a_scheduler_whose_objects_have_the_names_of_the_next_ones(
+    first: str, second: str
+) -> None:
+    async def story(world: World) -> None:
+        objects = {"default": PODGROUPS_136, "volcano": VOLCANO_PODGROUPS}
+        pod: Manifest = {"containers": [{"name": "main", "image": "registry.example/train:1", **GPU}]}
+        roles = [make.template("leader", pod=pod), make.template("worker", pod=pod)]
+        marks = {labels.SCHEDULER_BACKEND: first}
+        await world.apply(make.cliqueset_manifest("train", roles, annotations=marks))
+        await pass_time(20)
+        (before,) = await world.all(objects[first])
+        await move(world, second)
+        await until_moved(world, second)
+        await world.settle()
+        assert await world.all(objects[first]) == []
+        (after,) = await world.all(objects[second])
+        assert after["metadata"]["name"] == before["metadata"]["name"]
+
+    run_world(story, replace(STAGES["volcano"].options, nodes=1, gpus=1))
 
 
 def test_changing_ones_mind_leaves_everything_as_it_was() -> None:

@@ -79,7 +79,8 @@ class _Objects:
 
     def __init__(self, state: GangState) -> None:
         self._state = state
-        self._wanted: set[tuple[str, str]] = set()
+        #: By group, kind and name: schedulers may have kinds of the same name, and name their objects alike.
+        self._wanted: set[tuple[str, str, str]] = set()
         self.changes: list[Change] = []
         self.repairs: list[str] = []
         self.leaving: list[str] = []
@@ -87,7 +88,7 @@ class _Objects:
     def want(self, wanted: WantedObject, manifest: Manifest, *, initialized: bool) -> None:
         """One translated object as it must be now, and what exists under its name."""
         resource, name, there = wanted.resource, str(manifest["metadata"]["name"]), wanted.existing
-        self._wanted.add((resource.kind, name))
+        self._wanted.add((resource.gvk.group, resource.kind, name))
         gang = self._state.gang
         if there is not None and (there.terminating or repair.of_an_earlier(there, gang)):
             self.leaving.append(f"{resource.kind} {name}")
@@ -139,7 +140,8 @@ class _Objects:
             return
         for owned in self._state.owned:
             item = owned.item
-            if (item.kind, item.name) not in self._wanted and not item.terminating:
+            known = owned.resource.gvk.group, item.kind, item.name
+            if known not in self._wanted and not item.terminating:
                 self.changes.append(Delete(owned.resource, item.key, item.uid))
 
 
