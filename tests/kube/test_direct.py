@@ -1,19 +1,15 @@
-"""The client's own HTTP/1.1: how answers are framed, which connections are kept, and what is sent again."""
+"""The client's own connections: which are kept, what is sent again, and how it ends."""
 
 import asyncio
-import gzip
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 import pytest
 import uvloop
 from tests.kube.pki import Pki
 from tests.kube.stub import client_of, reply, serve
+from tests.kube.wire import OK, Wire, transport_to
 
 from grove.errors import Unreachable
 from grove.kube import direct
-from grove.kube.carriage import Response
 from grove.kube.config import Connection
 from grove.kube.retry import LOST, TIMED_OUT
 from grove.kube.tls import TlsOptions
@@ -21,128 +17,6 @@ from grove.kube.transport import HttpTransport
 from grove.meta import Key, Object, resource
 
 PODS = resource("", "v1", "Pod")
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-
-@dataclass
-class Wire:
-    """A server that says exactly these bytes, a piece at a time; one list for each connection, in order."""
-
-    scripts: list[list[bytes]]
-    #: Whether it hangs up after its last piece.
-    hangs_up: bool = False
-    heads: list[bytes] = field(default_factory=list)
-    connections: int = 0
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def speak(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        script = self.scripts[min(self.connections, len(self.scripts) - 1)]
-        self.connections += 1
-        try:
-            for said in script:
-                self.heads.append(await reader.readuntil(b"\r\n\r\n"))
-                self.asked.set()
-                for byte in split(said):
-                    writer.write(byte)
-                    await writer.drain()
-                    await asyncio.sleep(0)
-            if not self.hangs_up:
-                await reader.read()
-        except (OSError, EOFError):
-            pass
-        finally:
-            writer.close()
-
-
-def split(said: bytes) -> list[bytes]:
-    """Short answers come byte by byte, so that every boundary is met."""
-    return [said[at : at + 1] for at in range(len(said))] if len(said) < 400 else [said]
-
-
-@asynccontextmanager
-async def transport_to(wire: Wire) -> AsyncIterator[HttpTransport]:
-    server = await asyncio.start_server(wire.speak, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    transport = HttpTransport(Connection(f"http://127.0.0.1:{port}"), timeout=5.0)
-    try:
-        yield transport
-    finally:
-        await transport.close()
-        server.close()
-
-
-async def told(*said: bytes, hangs_up: bool = False) -> Response:
-    async with transport_to(Wire([list(said)], hangs_up)) as transport:
-        return await transport.send("GET", "/x")
-
-
-FRAMED = {
-    "a length": b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
-    "chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
-    "chunks with extensions and a trailer": (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n"
-    ),
-    "an interim answer first": (
-        b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
-    ),
-    "a status without a word": b"HTTP/1.1 200\r\nContent-Length: 5\r\n\r\nhello",
-    "compressed although not asked for": (
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s"
-        % (len(gzip.compress(b"hello")), gzip.compress(b"hello"))
-    ),
-}
-
-
-@pytest.mark.parametrize("said", FRAMED.values(), ids=FRAMED)
-async def test_an_answer_ends_where_its_framing_says(said: bytes) -> None:
-    answer = await told(said)
-    assert (answer.status, answer.body) == (200, b"hello")
-
-
-async def test_an_answer_without_a_length_ends_with_the_connection() -> None:
-    answer = await told(b"HTTP/1.0 200 OK\r\n\r\nhello", hangs_up=True)
-    assert answer.body == b"hello"
-
-
-async def test_headers_are_found_in_any_case_and_of_a_repeated_one_the_first_counts() -> None:
-    said = b"HTTP/1.1 200 OK\r\nX-Flow:  a b \r\nx-flow: c\r\nContent-Length: 0\r\n\r\n"
-    answer = await told(said)
-    assert (answer.headers["x-FLOW"], answer.headers.get("Missing")) == ("a b", None)
-    assert list(answer.headers) == ["x-flow", "content-length"]
-
-
-MALFORMED = {
-    "another protocol": b"SSH-2.0-OpenSSH_9.6\r\n\r\n",
-    "no status": b"HTTP/1.1 OK\r\n\r\n",
-    "a header without a colon": b"HTTP/1.1 200 OK\r\nnonsense\r\n\r\n",
-    "a folded header": b"HTTP/1.1 200 OK\r\nA: b\r\n c: d\r\n\r\n",
-    "a length that is no number": b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
-    "an unknown transfer encoding": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
-    "a chunk without a size": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n",
-    "a chunk that is longer than it says": (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhello\r\n0\r\n\r\n"
-    ),
-    "another protocol from now on": b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n",
-    "a head without an end": b"HTTP/1.1 200 OK\r\nA: " + b"b" * (1 << 18),
-    "nothing that can be inflated": (
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello"
-    ),
-}
-
-
-@pytest.mark.parametrize("said", MALFORMED.values(), ids=MALFORMED)
-async def test_what_is_no_answer_is_a_lost_connection(said: bytes) -> None:
-    with pytest.raises(Unreachable, match="did not answer in HTTP") as caught:
-        await told(said)
-    assert caught.value.reason == LOST
-
-
-@pytest.mark.parametrize("length", [6, 400])
-async def test_an_answer_that_breaks_off_is_a_lost_connection(length: int) -> None:
-    said = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\nhello" % length
-    with pytest.raises(Unreachable, match="the connection broke: the server closed it") as caught:
-        await told(said, hangs_up=True)
-    assert caught.value.reason == LOST
 
 
 async def test_a_connection_is_used_again() -> None:
@@ -156,6 +30,12 @@ async def test_a_connection_is_used_again() -> None:
 LAST = {
     "it says so": b"HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 2\r\n\r\nok",
     "it is of the old protocol": b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+    "it has a length and chunks": (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+    ),
+    "it says so in the second of two lines": (
+        b"HTTP/1.1 200 OK\r\nConnection: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
+    ),
     "it says more than its answer": OK + b"HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n" + b"x" * 400,
 }
 

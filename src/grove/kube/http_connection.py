@@ -6,13 +6,15 @@ server said anything that is not an answer, is `reusable` no more. Knows no addr
 
 import asyncio
 import re
+import ssl
 import zlib
 from collections import deque
-from collections.abc import Callable
 from enum import Enum, auto
 from typing import Final, cast
 
 from grove.kube.carriage import Headers, Request, Response
+from grove.kube.http_head import head_of, parsed
+from grove.kube.inflating import COMPRESSED, Inflater
 
 #: No head, and no line between two chunks, is longer.
 _LONGEST_HEAD: Final = 1 << 17
@@ -20,8 +22,6 @@ _LONGEST_HEAD: Final = 1 << 17
 _PIECE: Final = 1 << 16
 #: A stream that nobody reads holds about so many bytes before the server has to wait.
 _MOST_HELD: Final = 1 << 18
-_COMPRESSED: Final = frozenset({"gzip", "deflate"})
-_AUTOMATIC: Final = zlib.MAX_WBITS | 32
 _is_size_line = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?", re.DOTALL).fullmatch
 _is_length = re.compile(r"[0-9]{1,18}").fullmatch
 
@@ -65,7 +65,8 @@ class HttpConnection(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._pieces: deque[bytes] = deque()
         self._held = 0
-        self._inflate: Callable[[bytes], bytes] | None = None
+        self._inflater: Inflater | None = None
+        self._bodiless = False
         self._streams = False
         self._heard = False
         self._complete = True
@@ -79,7 +80,10 @@ class HttpConnection(asyncio.Protocol):
     @property
     def reusable(self) -> bool:
         """Whether another request may be sent."""
-        return self._keeps and self._complete and self._over is None
+        if not self._keeps or not self._complete or self._over is not None:
+            return False
+        # Between the end that the server sent and `connection_lost` the loop turns once.
+        return self._transport is not None and not self._transport.is_closing()
 
     @property
     def status(self) -> int:
@@ -91,7 +95,7 @@ class HttpConnection(asyncio.Protocol):
 
     async def ask(self, request: Request, host: str) -> Response:
         """Send a request and take in the whole answer."""
-        self._begin(streams=False)
+        self._begin(request, streams=False)
         try:
             await self._send(request, host)
             while not self._complete:
@@ -106,7 +110,7 @@ class HttpConnection(asyncio.Protocol):
 
     async def open(self, request: Request, host: str) -> None:
         """Send a request and take in the head of the answer."""
-        self._begin(streams=True)
+        self._begin(request, streams=True)
         try:
             await self._send(request, host)
             while not self._status and not self._complete:
@@ -144,13 +148,13 @@ class HttpConnection(asyncio.Protocol):
 
     # Sending
 
-    def _begin(self, *, streams: bool) -> None:
-        self._part, self._streams = _Part.HEAD, streams
-        self._status, self._headers, self._inflate = 0, {}, None
+    def _begin(self, request: Request, *, streams: bool) -> None:
+        self._part, self._streams, self._bodiless = _Part.HEAD, streams, request.method == "HEAD"
+        self._status, self._headers, self._inflater = 0, {}, None
         self._heard = self._complete = False
 
     async def _send(self, request: Request, host: str) -> None:
-        head, body, guard = _head_of(request, host), request.body or b"", request.guard
+        head, body, guard = head_of(request, host), request.body or b"", request.guard
         transport = self._transport
         if transport is None or self._over is not None:
             raise Broken(self._over or "it was closed", silent=True)
@@ -191,10 +195,29 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclass of it.
         self._transport = cast(asyncio.Transport, transport)
+        if not self._keeps:
+            # Given up while it was made: nobody knows of it any more.
+            self.abort()
+
+    def eof_received(self) -> None:
+        """The server ended its side; a connection that is lost does not come here."""
+        if self._part is _Part.ENDLESS and self._is_the_end():
+            try:
+                self._finish()
+            except ValueError as error:
+                self._refuse(error)
+
+    def _is_the_end(self) -> bool:
+        """Whether the server itself said so: below TLS anybody could, to cut an answer off."""
+        encrypted = self._transport.get_extra_info("ssl_object") if self._transport is not None else None
+        if encrypted is None:
+            return True
+        try:
+            return not encrypted.read(1)
+        except ssl.SSLError:
+            return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._part is _Part.ENDLESS and exc is None:
-            self._finish()
         if self._over is None:
             self._over = str(exc) if exc is not None and str(exc) else "the server closed it"
         self._keeps = False
@@ -202,6 +225,8 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
 
     def data_received(self, data: bytes) -> None:
+        if self._over is not None:
+            return
         self._heard = True
         if self._rest:
             data, self._rest = self._rest + data, b""
@@ -210,12 +235,15 @@ class HttpConnection(asyncio.Protocol):
             while at < end:
                 at = self._take(data, at)
         except (ValueError, zlib.error) as error:
-            self._over = f"the server did not answer in HTTP: {error}"
-            self.abort()
-            self._wake()
+            self._refuse(error)
             return
         if self._complete or self._streams:
             self._wake()
+
+    def _refuse(self, error: Exception) -> None:
+        self._over = f"the server did not answer in HTTP: {error}"
+        self.abort()
+        self._wake()
 
     def _take(self, data: bytes, at: int) -> int:
         """Take in the next part; answers with where the one after it begins."""
@@ -268,7 +296,7 @@ class HttpConnection(asyncio.Protocol):
         end = data.find(b"\r\n\r\n", at)
         if end < 0:
             return self._keep(data, at)
-        version, status, headers = _parsed(data[at:end].decode("utf-8", "surrogateescape"))
+        version, status, headers = parsed(data[at:end].decode("utf-8", "surrogateescape"))
         if 100 <= status < 200:
             if status == 101:
                 raise ValueError("it changed the protocol")
@@ -276,8 +304,8 @@ class HttpConnection(asyncio.Protocol):
         self._status, self._headers = status, headers
         if version != "HTTP/1.1" or "close" in headers.get("connection", "").lower():
             self._keeps = False
-        if headers.get("content-encoding", "").lower() in _COMPRESSED:
-            self._inflate = zlib.decompressobj(_AUTOMATIC).decompress
+        if headers.get("content-encoding", "").lower() in COMPRESSED:
+            self._inflater = Inflater()
         self._part = self._framing(status, headers)
         if self._part is _Part.NOTHING:
             self._finish()
@@ -285,12 +313,15 @@ class HttpConnection(asyncio.Protocol):
 
     def _framing(self, status: int, headers: dict[str, str]) -> _Part:
         """How the body that follows this head ends."""
-        if status in (204, 304):
+        if self._bodiless or status in (204, 304):
             return _Part.NOTHING
         coding, length = headers.get("transfer-encoding"), headers.get("content-length")
         if coding is not None:
             if coding.lower() != "chunked":
                 raise ValueError(f"the transfer encoding {coding!r} is not known")
+            if length is not None:
+                # Somebody on the way may have believed the length: what follows may be no answer of ours.
+                self._keeps = False
             return _Part.SIZE_LINE
         if length is None:
             self._keeps = False
@@ -308,8 +339,8 @@ class HttpConnection(asyncio.Protocol):
         return len(data)
 
     def _push(self, piece: bytes) -> None:
-        if self._inflate is not None:
-            piece = self._inflate(piece)
+        if self._inflater is not None:
+            piece = self._inflater.add(piece)
         if not piece:
             return
         self._pieces.append(piece)
@@ -320,7 +351,11 @@ class HttpConnection(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def _finish(self) -> None:
+        if self._inflater is not None:
+            self._inflater.end()
         self._part, self._complete = _Part.NOTHING, True
+        # Whoever still sends need not wait for a server that has said all it has to say.
+        self.resume_writing()
 
     # Waiting
 
