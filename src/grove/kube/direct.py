@@ -36,12 +36,14 @@ class Direct:
         self._encrypted = parts.scheme == "https"
         bracketed = f"[{self._host}]" if ":" in self._host else self._host
         self._named = bracketed if self._port == _PORTS[parts.scheme] else f"{bracketed}:{self._port}"
-        self._server_name = server_name or self._host
+        # No certificate names the root, with whose dot a host may end.
+        self._server_name = (server_name or self._host).rstrip(".")
         self._connect_timeout = connect_timeout
         #: Those that wait for a request, the one that was used last at the end, with the time of that.
         self._kept: list[tuple[HttpConnection, ssl.SSLContext | None, float]] = []
         self._used: set[HttpConnection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
+        self._closed = False
 
     async def send(self, request: Request, *, tls: ssl.SSLContext | None, limit: float) -> Response:
         """The whole answer, or Unreachable after so many seconds."""
@@ -66,6 +68,7 @@ class Direct:
 
     async def close(self) -> None:
         """End all connections; requests under way fail."""
+        self._closed = True
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
@@ -125,15 +128,18 @@ class Direct:
         try:
             async with asyncio.timeout(self._connect_timeout):
                 reached = await _reach(self._host, self._port)
+                connection = HttpConnection()
                 try:
-                    _, connection = await loop.create_connection(
-                        HttpConnection,
+                    await loop.create_connection(
+                        lambda: connection,
                         sock=reached,
                         ssl=tls if self._encrypted else None,
                         server_hostname=self._server_name if self._encrypted else None,
                     )
                 except BaseException:
-                    reached.close()
+                    # The socket belongs to the loop now, which may have it in use for a while: closed here,
+                    # its number would be another connection's in the meantime.
+                    connection.abort()
                     raise
         except ssl.SSLCertVerificationError as error:
             why = f"the server's certificate was not accepted: {error}"
@@ -143,6 +149,9 @@ class Direct:
         except OSError as error:
             why = f"no connection: {error.strerror or error}"
             raise request.unanswered(why, reason=NOT_SENT) from error
+        if self._closed:
+            connection.abort()
+            raise request.unanswered("the connection was closed while it was made", reason=NOT_SENT)
         return connection
 
 

@@ -103,6 +103,9 @@ class HttpConnection(asyncio.Protocol):
         except BaseException:
             self.abort()
             raise
+        if self._transport is None or self._transport.get_write_buffer_size():
+            # Answered before it was asked: what is left of the request is in the way of the next one.
+            self._keeps = False
         pieces = self._pieces
         body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
@@ -167,7 +170,6 @@ class HttpConnection(asyncio.Protocol):
         for start in range(0, len(body), _PIECE):
             await self._may_write()
             if self._complete:
-                # Answered before it was asked: the server does not read the rest, and it is in the way.
                 self._keeps = False
                 return
             if guard is not None and start:

@@ -91,7 +91,7 @@ class HttpTransport:
         self._origin = f"{parts.scheme}://{parts.netloc.lower()}"
         self._prefix = parts.path
         self._closed = False
-        if connection.server.startswith("https:"):
+        if parts.scheme == "https":
             # Told now rather than with the first request: a certificate that does not load.
             self._use_certificate(connection.credentials.current() or Credential())
 
