@@ -4,12 +4,15 @@ Small on purpose: it answers GET and HEAD with whole pages, and knows neither bo
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-#: A connection on which nobody asks anything for so long is closed.
+log = logging.getLogger(__name__)
+
+#: A connection on which nobody asks anything, or takes what was answered, for so long is closed.
 _IDLE_SECONDS: Final = 75.0
 #: How long an answer under way may take when the server stops.
 _LAST_SECONDS: Final = 1.0
@@ -27,6 +30,7 @@ class Page:
 _NOT_FOUND: Final = Page(b"404: Not Found", 404)
 _NOT_ALLOWED: Final = Page(b"405: Method Not Allowed", 405)
 _MALFORMED: Final = Page(b"400: Bad Request", 400)
+_FAILED: Final = Page(b"500: Internal Server Error", 500)
 
 
 class Listener:
@@ -60,15 +64,21 @@ class Listener:
         for writer in list(self._served):
             writer.close()
         if served:
-            await asyncio.wait(served, timeout=_LAST_SECONDS)
+            _, late = await asyncio.wait(served, timeout=_LAST_SECONDS)
+            for writer in self._served:
+                writer.transport.abort()  # whoever has not read its answer by now will not
+            if late:
+                await asyncio.wait(late)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._served[writer] = asyncio.current_task()
+        # What was answered has left us when the next request is read: nothing piles up for whoever reads nothing.
+        writer.transport.set_write_buffer_limits(0)
         try:
             while await self._answer(reader, writer):
                 pass
         except (OSError, EOFError, asyncio.LimitOverrunError):
-            pass  # gone, silent for too long, or not a browser
+            writer.transport.abort()  # gone, silent or deaf for too long, or not a browser
         finally:
             del self._served[writer]
             writer.close()
@@ -77,23 +87,36 @@ class Listener:
         """Answer one request; whether another one may follow on the connection."""
         async with asyncio.timeout(_IDLE_SECONDS):
             head = await reader.readuntil(b"\r\n\r\n")
+        if writer.is_closing():
+            return False  # it was read before the connection ended
         first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
         words = first.split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             await _write(writer, _MALFORMED, keep=False)
             return False
         method, target, version = words
-        fields = dict(_field(line) for line in lines)
-        # What follows a body is not looked for: nobody has a reason to send one.
-        bodiless = fields.get("content-length", "0") == "0" and "transfer-encoding" not in fields
-        keep = bodiless and version != "HTTP/1.0" and "close" not in fields.get("connection", "").lower()
-        if method in ("GET", "HEAD"):
-            page = self.pages().get(target.partition("?")[0])
-            answer = page() if page is not None else _NOT_FOUND
-        else:
-            answer = _NOT_ALLOWED
+        keep = version != "HTTP/1.0" and not any(_ends(*_field(line)) for line in lines)
+        answer = self._page(target.partition("?")[0]) if method in ("GET", "HEAD") else _NOT_ALLOWED
         await _write(writer, answer, keep=keep, bodiless=method == "HEAD")
         return keep
+
+    def _page(self, path: str) -> Page:
+        page = self.pages().get(path)
+        try:
+            return page() if page is not None else _NOT_FOUND
+        except Exception:
+            log.exception("page cannot be made", extra={"path": path})
+            return _FAILED
+
+
+def _ends(name: str, value: str) -> bool:
+    """Whether a header says that the connection ends with the answer.
+
+    What follows a body is not looked for: nobody has a reason to send one.
+    """
+    if name == "content-length":
+        return value != "0"
+    return name == "transfer-encoding" or (name == "connection" and "close" in value.lower())
 
 
 def _field(line: str) -> tuple[str, str]:
@@ -112,4 +135,5 @@ async def _write(writer: asyncio.StreamWriter, page: Page, *, keep: bool, bodile
         lines.append("Allow: GET, HEAD")
     head = "\r\n".join([*lines, "", ""]).encode("latin-1")
     writer.write(head if bodiless else head + page.body)
-    await writer.drain()
+    async with asyncio.timeout(_IDLE_SECONDS):
+        await writer.drain()
