@@ -11,7 +11,7 @@ from tests.kube.wire import OK, Wire, transport_to
 from grove.errors import Unreachable
 from grove.kube import direct
 from grove.kube.config import Connection
-from grove.kube.retry import LOST, TIMED_OUT
+from grove.kube.retry import LOST, NOT_SENT, TIMED_OUT
 from grove.kube.tls import TlsOptions
 from grove.kube.transport import HttpTransport
 from grove.meta import Key, Object, resource
@@ -126,6 +126,15 @@ async def test_a_server_of_which_one_address_is_dead_is_reached_at_the_other(
 
         monkeypatch.setattr(direct, "_addresses", found)
         assert (await transport.send("GET", "/x")).body == b"ok"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "[::1]:1", "no..name"])
+async def test_a_server_that_cannot_be_reached_was_sent_nothing(host: str) -> None:
+    transport = HttpTransport(Connection(f"http://{host}"), connect_timeout=5.0)
+    with pytest.raises(Unreachable, match="no connection") as caught:
+        await transport.send("POST", "/x", body=b"{}")
+    assert caught.value.reason == NOT_SENT
+    await transport.close()
 
 
 def test_it_works_on_uvloop_over_tls_with_a_body_of_megabytes(pki: Pki) -> None:

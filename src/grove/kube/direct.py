@@ -146,8 +146,9 @@ class Direct:
             raise request.unanswered(why, reason=TLS) from error
         except TimeoutError as error:
             raise request.unanswered("no connection in time", reason=NOT_SENT) from error
-        except OSError as error:
-            why = f"no connection: {error.strerror or error}"
+        except (OSError, UnicodeError) as error:
+            # A name that cannot be looked up at all is a UnicodeError.
+            why = f"no connection: {getattr(error, 'strerror', None) or error}"
             raise request.unanswered(why, reason=NOT_SENT) from error
         if self._closed:
             connection.abort()

@@ -72,7 +72,7 @@ class Listener:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._served[writer] = asyncio.current_task()
-        # What was answered has left us when the next request is read: nothing piles up for whoever reads nothing.
+        # An answer has left us before the next request is read: nothing piles up for a reader that stopped.
         writer.transport.set_write_buffer_limits(0)
         try:
             while await self._answer(reader, writer):
