@@ -28,6 +28,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     "grove.embedded.kinds.registry:Registry.by_kind": "the kind of a manifest, by which rules are tested",
     "grove.kube.http_connection:HttpConnection.connection_*": "asyncio calls it",
     "grove.kube.http_connection:HttpConnection.data_received": "asyncio calls it",
+    "grove.kube.http_connection:HttpConnection.eof_received": "asyncio calls it",
     "grove.kube.http_connection:HttpConnection.pause_writing": "asyncio calls it",
     "grove.runtime.queue:Queue.delayed": "how a queue with timers is looked at, as `len` is for the others",
     "grove.testing.*": "the kit that backends and scenarios are tested with, here and in other packages",
