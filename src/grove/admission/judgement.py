@@ -17,6 +17,7 @@ from grove.admission.defaults import fill_in
 from grove.admission.disruption import budget_errors, budget_notices, unsupported_budgets
 from grove.admission.levels import levels_condition, unmet_requirements
 from grove.admission.limits import validate_limits
+from grove.admission.order import order_notices
 from grove.admission.pod_shape import misshapen
 from grove.admission.support import annotation_errors, notices, unsupported, unsupported_domains
 from grove.admission.topology import topology_notices, validate_nesting
@@ -102,6 +103,7 @@ def judge(understood: Understood, here: Here) -> Judgement:
     levels = levels_condition(cliqueset, here.binding, enabled=here.topology_aware)
     remarks = (
         *notices(cliqueset),
+        *order_notices(cliqueset),
         *autoscaling_notices(cliqueset),
         *budget_notices(cliqueset),
         *topology_notices(cliqueset, binding),

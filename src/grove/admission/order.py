@@ -36,6 +36,20 @@ def validate_order(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
         )
 
 
+def order_notices(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
+    """Roles that name others to start after, in a set whose type does not ask for it: nothing waits there."""
+    kind = cliqueset.template.clique_startup_type
+    if kind not in STARTUP_TYPES or kind == EXPLICIT:
+        return
+    for index, clique in enumerate(cliqueset.template.cliques):
+        if clique.spec.starts_after:
+            yield FieldError(
+                f"{CLIQUES}[{index}].spec.startsAfter",
+                f"has no effect with cliqueStartupType {kind}; it is read with {EXPLICIT}, and neither "
+                "field can be changed later",
+            )
+
+
 def _reserved(path: str, clique: PodCliqueTemplate) -> Iterator[FieldError]:
     """What a role that waits for others may not call its own: the container that waits has it."""
     taken = {
