@@ -56,7 +56,7 @@ def test_everything_of_the_wrong_type_is_told_at_once_and_beside_what_is_unknown
         decode(manifest, PodCliqueSet, strict=True)
     at = "spec.template.cliques[0].spec"
     assert {str(error) for error in refusal.value.errors} == {
-        f"{at}.repliacs: unknown field",
+        f"{at}.repliacs: unknown field; did you mean replicas?",
         "metadata.labels[day]: must be text, not the number 1",
         "metadata.annotations: must be an object, not a list",
         "spec.replicas: must be a whole number, not the text 'three'",
@@ -82,13 +82,14 @@ def test_nulls_count_as_absent_as_they_do_for_the_api_server() -> None:
 
 def test_unknown_fields_are_refused_only_when_asked_and_named_with_their_path() -> None:
     manifest = cliqueset(minavailable=2, podSpec={"containers": [{"name": "main"}], "futureField": 1})
-    manifest["spec"]["tempate"] = {}
+    manifest["spec"] |= {"tempate": {}, "wholly": 1}
     assert decode(manifest, PodCliqueSet).spec.replicas == 1
     with pytest.raises(InvalidInput) as refusal:
         decode(manifest, PodCliqueSet, strict=True)
     assert [str(error) for error in refusal.value.errors] == [
         "spec.template.cliques[0].spec.minavailable: unknown field; did you mean minAvailable?",
-        "spec.tempate: unknown field",
+        "spec.tempate: unknown field; did you mean template?",
+        "spec.wholly: unknown field",
     ]
 
 

@@ -232,7 +232,9 @@ class Mistake:
 CLIQUE = ("spec", "template", "cliques", 0)
 MISTAKES = {
     "a field nobody knows": Mistake(
-        (*CLIQUE, "spec", "replcas"), 3, ("spec.template.cliques[0].spec.replcas: unknown field",)
+        (*CLIQUE, "spec", "replcas"),
+        3,
+        ("spec.template.cliques[0].spec.replcas: unknown field; did you mean replicas?",),
     ),
     "a field in the wrong case": Mistake(
         (*CLIQUE, "spec", "minavailable"), 1, ("minavailable: unknown field; did you mean minAvailable?",)
@@ -256,7 +258,7 @@ MISTAKES = {
     "a misspelt field of a container": Mistake(
         (*CLIQUE, "spec", "podSpec", "containers", 0, "imgae"),
         "x",
-        ("cliques[0].spec.podSpec.containers[0].imgae: unknown field",),
+        ("cliques[0].spec.podSpec.containers[0].imgae: unknown field; did you mean image?",),
     ),
     "no image": Mistake(
         (*CLIQUE, "spec", "podSpec", "containers"),

@@ -228,7 +228,8 @@ def _causes(trial: Trial, failure: Invalid) -> Iterator[FieldError]:
 def _undecodable(trial: Trial, words: str) -> Iterator[FieldError]:
     if found := _UNKNOWN.findall(words):
         for what, field in found:
-            yield FieldError(trial.field(field), f"{what} field{_meant(what, field)}")
+            hint = meant(field) if what == "unknown" else ""
+            yield FieldError(trial.field(field), f"{what} field{hint}")
     elif wrong := _WRONG_TYPE.search(words):
         yield _wrong_type(trial, *wrong.groups())
     else:
@@ -258,8 +259,8 @@ def _places(at: object, steps: Sequence[str], given: str, path: str = "") -> Ite
         yield path, at
 
 
-def _meant(what: str, field: str) -> str:
-    """Which field was probably meant by an unknown one."""
+def meant(field: str) -> str:
+    """Which field of a pod was probably meant by an unknown one."""
     name = field.rpartition(".")[2]
-    near = difflib.get_close_matches(name, _FIELDS, n=1, cutoff=0.7) if what == "unknown" else []
+    near = difflib.get_close_matches(name, _FIELDS, n=1, cutoff=0.7)
     return f"; did you mean {near[0]}?" if near and near[0] != name else ""

@@ -6,6 +6,7 @@ absent, as they do for the API server; what is kept verbatim (pod specs) is not 
 
 import re
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from functools import cache
 from typing import Final, TypeVar
 
@@ -89,8 +90,9 @@ def _unknown(value: object, schema: Manifest, path: str) -> Iterator[FieldError]
 
 
 def _unknown_message(field: str, properties: Manifest) -> str:
-    near = next((known for known in properties if known.lower() == field.lower()), "")
-    return f"unknown field; did you mean {near}?" if near else "unknown field"
+    lowered = {known.lower(): known for known in properties}
+    near = get_close_matches(field.lower(), lowered, n=1, cutoff=0.8)
+    return f"unknown field; did you mean {lowered[near[0]]}?" if near else "unknown field"
 
 
 def _without_nulls(value: object, schema: Manifest) -> object:

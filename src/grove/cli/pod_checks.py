@@ -6,7 +6,7 @@ and what is required; whatever depends on a cluster (priority classes, quotas, w
 
 import copy
 
-from grove.admission.templates import Trial, refusal_of
+from grove.admission.templates import Trial, meant, refusal_of
 from grove.embedded.errors import ApiError
 from grove.embedded.kinds.pod_template import default_pod_spec, pod_spec_errors
 from grove.embedded.machinery.schema import builtin_schema
@@ -18,7 +18,7 @@ def template_errors(trial: Trial, minor: str) -> list[FieldError]:
     schema = builtin_schema(minor, "", "v1", "Pod")
     assert schema is not None, f"every minor has pods, {minor} too"
     pod = copy.deepcopy(trial.pod)
-    unknown = [FieldError(trial.field(path), "unknown field") for path in schema.prune(pod)]
+    unknown = [FieldError(trial.field(path), f"unknown field{meant(path)}") for path in schema.prune(pod)]
     try:
         schema.validate(pod)
     except ApiError as undecodable:
