@@ -56,6 +56,8 @@ class Replica:
     process: asyncio.subprocess.Process
     #: Requests that it was sent and has not answered, by connection.
     pending: set[int] = field(default_factory=set)
+    #: Connections that the balancer passed on to it.
+    connections: set[int] = field(default_factory=set)
 
     @property
     def alive(self) -> bool:
@@ -89,6 +91,7 @@ Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 async def _joined(replica: Replica, number: int, here: Stream, there: Stream) -> None:
     """Until either side ends."""
+    replica.connections.add(number)
     up = asyncio.create_task(_pass(here[0], there[1], lambda: replica.pending.add(number)))
     down = asyncio.create_task(_pass(there[0], here[1], lambda: replica.pending.discard(number)))
     try:
@@ -98,6 +101,8 @@ async def _joined(replica: Replica, number: int, here: Stream, there: Stream) ->
         up.cancel()
         down.cancel()
         there[1].close()
+        here[1].close()
+        replica.connections.discard(number)
 
 
 async def _pass(source: asyncio.StreamReader, target: asyncio.StreamWriter, note: Callable[[], None]) -> None:
@@ -113,14 +118,17 @@ class Load:
     """Sets that are written all the time, as dry runs: good ones, and ones that must be refused."""
 
     act: Act
+    #: Held while something is asked, so that somebody else can hold it while nothing is.
+    between: asyncio.Lock = field(default_factory=asyncio.Lock)
     admitted: int = 0
     refused: int = 0
     failed: list[str] = field(default_factory=list)
 
     async def run(self) -> None:
         while True:
-            await self._good()
-            await self._bad()
+            async with self.between:
+                await self._good()
+                await self._bad()
             await asyncio.sleep(0.05)
 
     async def _good(self) -> None:
@@ -277,11 +285,14 @@ def test_admission_never_fails_and_work_goes_on_when_the_leader_is_killed(
             await scene.apply(train(role("worker", 2)))
             await scene.until_running("train-0", 2)
             assert set(_writers(act)) == {killed.name}
-            # What it was answering would be lost with it, behind any Service: nothing else may be.
-            await _until(lambda: not killed.pending, "it is not answering")
-            killed.process.kill()
-            before, at = load.admitted, time.monotonic()
-            await killed.process.wait()
+            # What it was answering would be lost with it, behind any Service: nothing else may be. The kernel of
+            # a node says at once that its connections have ended; the balancer has to notice.
+            async with load.between:
+                await _until(lambda: not killed.pending, "it is not answering")
+                killed.process.kill()
+                before, at = load.admitted, time.monotonic()
+                await killed.process.wait()
+                await _until(lambda: not killed.connections, "its connections have ended")
             await scene.scale(kinds.CLIQUESETS, "train", 2)
             await scene.until(
                 lambda: scene.running("train-1", 2), "the other one works", seconds=GOES_ON_SECONDS + 10
