@@ -167,7 +167,7 @@ REFUSED = {
         with_spec(1, startsAfter=["lead"]), f"{CLIQUES}[1].spec.startsAfter", "cannot start after itself"
     ),
     "starting after a stranger": Case(
-        with_spec(1, startsAfter=["ghost"]), f"{CLIQUES}.startsAfter", "unknown: ghost"
+        with_spec(1, startsAfter=["ghost"]), f"{CLIQUES}[1].spec.startsAfter", "unknown: ghost"
     ),
     "starting after the same twice": Case(
         with_spec(1, startsAfter=["front", "front"]),

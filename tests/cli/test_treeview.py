@@ -283,14 +283,14 @@ def test_scaling_groups_and_scaled_gangs_are_drawn_below_their_base_gang() -> No
     assert drawing(tree) == "\n".join(
         [
             "PodCliqueSet default/train  0 of 1 available  0 of 2 gangs placed",
-            "└─ PodGang train-0  replica 0  Pending  0 of 1 pods placed  0 ready  needs 2  backend default",
+            "└─ PodGang train-0  replica 0  Pending  0 of 3 pods placed  0 ready  needs 2  backend default",
             "   │  why not: not placed: 0/4 nodes are available",
             "   ├─ PodGroup train-0-2w3e4r5t6z  scheduling.k8s.io/v1alpha2",
             "   ├─ PodClique train-0-worker  0 of 2 ready",
             "   │  └─ Pod a  Pending",
             "   ├─ PodCliqueScalingGroup train-0-decode  0 of 2 available  needs 1",
             "   │  └─ PodClique train-0-decode-0-leader  0 of 1 ready",
-            "   └─ PodGang train-0-decode-0  replica 1 of train-0-decode  Pending  0 of 0 pods placed  0 ready"
+            "   └─ PodGang train-0-decode-0  replica 1 of train-0-decode  Pending  0 of 1 pods placed  0 ready"
             "  needs 1  backend default",
             "      │  why not: not placed: its base gang train-0 must be placed first",
             "      └─ PodClique train-0-decode-1-leader  0 of 1 ready",

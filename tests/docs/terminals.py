@@ -42,14 +42,18 @@ class Server:
             )
 
     def started(self, step: Step) -> str:
-        """What it printed, once the last line that the page shows is there."""
+        """What it printed up to the last line that the page shows, once that is there; it goes on to print."""
         last = step.shown.splitlines()[-1]
         deadline = time.monotonic() + SECONDS
-        while not any(agrees(last, line) for line in self._printed.read_text().splitlines()):
+        while True:
+            lines = self._printed.read_text().splitlines(keepends=True)
+            end = next((at for at, line in enumerate(lines, 1) if agrees(last, line)), None)
+            if end is not None:
+                break
             running = self._process.poll() is None and time.monotonic() < deadline
-            assert running, difference(step, self._printed.read_text())
+            assert running, difference(step, "".join(lines))
             time.sleep(0.02)
-        printed = self._printed.read_text()
+        printed = "".join(lines[:end])
         assert agrees(step.shown, printed), difference(step, printed)
         return printed
 

@@ -308,3 +308,10 @@ def test_why_a_scaling_group_is_not_as_it_should_be(
     group = make.view(PodCliqueScalingGroup, {**manifest, "status": {"lastErrors": errors}})
     found = reasons_of_scaling_group(group)
     assert [f"{'' if each.blocking else '~'}{each}" for each in found] == want
+
+
+@pytest.mark.parametrize(("replicas", "want"), [(2, []), (0, ["~scaled to zero"])])
+def test_a_clique_that_somebody_scaled_to_zero_says_so(replicas: int, want: list[str]) -> None:
+    manifest = make.object_manifest(kinds.CLIQUES, "train-0-x", {"replicas": replicas})
+    found = reasons_of_clique(make.view(PodClique, manifest))
+    assert [f"{'' if each.blocking else '~'}{each}" for each in found] == want

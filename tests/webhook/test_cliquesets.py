@@ -107,7 +107,7 @@ BAD = {
             manifest["spec"]["template"].update(cliqueStartupType="CliqueStartupTypeExplicit"),
             role(manifest)["spec"].update(startsAfter=["leader"]),
         ),
-        f"{CLIQUES}.startsAfter: ",
+        f"{CLIQUES}[0].spec.startsAfter: ",
     ),
     "a termination delay of words": (
         lambda manifest: manifest["spec"]["template"].update(terminationDelay="4 hours"),

@@ -22,11 +22,13 @@ def validate_order(cliqueset: PodCliqueSet) -> Iterator[FieldError]:
     after = {clique.name: clique.spec.starts_after for clique in template.cliques}
     for index, clique in enumerate(template.cliques):
         yield from _entries(f"{CLIQUES}[{index}].spec.startsAfter", clique.name, clique.spec.starts_after)
-    unknown = sorted({name for parents in after.values() for name in parents if name and name not in after})
-    if unknown:
-        yield FieldError(
-            f"{CLIQUES}.startsAfter", f"must name cliques of the set; unknown: {', '.join(unknown)}"
-        )
+    for index, clique in enumerate(template.cliques):
+        unknown = sorted({name for name in clique.spec.starts_after if name and name not in after})
+        if unknown:
+            yield FieldError(
+                f"{CLIQUES}[{index}].spec.startsAfter",
+                f"must name cliques of the set; unknown: {', '.join(unknown)}",
+            )
     cycle = find_cycle(after)
     if cycle:
         index = list(after).index(cycle[0])

@@ -1,6 +1,6 @@
 """Sets, standalone gangs, and everything below them as trees of values. Pure; time comes in as `now`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TypedDict, TypeVar
 
@@ -101,7 +101,7 @@ def _gang(gang: PodGang, index: Index) -> GangView:
         backend=gang.labels.get(labels.SCHEDULER_BACKEND, ""),
         placement_score=gang.status.placement_score,
         minimum=gang.minimum,
-        pod_count=len(pods),
+        pod_count=max(len(pods), _wanted(gang, cliques)),
         placed=sum(pod.bound and pod.keeps_place for pod in pods),
         ready=sum(pod.ready and pod.active for pod in pods),
         objects=tuple(_object(each, index) for each in objects),
@@ -111,6 +111,11 @@ def _gang(gang: PodGang, index: Index) -> GangView:
         pods=tuple(_pod(pod, index) for pod in _natural(others)),
         conditions=gang.status.conditions,
     )
+
+
+def _wanted(gang: PodGang, cliques: Collection[PodClique]) -> int:
+    """How many pods the gang shall have; of one without cliques only its minimum is known."""
+    return sum(clique.spec.replicas for clique in cliques) if cliques else gang.minimum
 
 
 def _scaling_group(

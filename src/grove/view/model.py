@@ -127,6 +127,7 @@ class GangView(ObjectView):
     placement_score: float | None
     #: Pods that the gang cannot do without, pods that there are, that are on nodes, and that are ready.
     minimum: int
+    #: How many pods there are, or shall be if that is more.
     pod_count: int
     placed: int
     ready: int

@@ -111,8 +111,11 @@ def waiting_for(gang: PodGang) -> Reason | None:
 
 
 def reasons_of_clique(clique: PodClique) -> tuple[Reason, ...]:
-    """What went wrong when the clique's pods were last written."""
-    return tuple(map(_failed, clique.status.last_errors))
+    """What went wrong when the clique's pods were last written, and that somebody has scaled it to zero."""
+    errors = tuple(map(_failed, clique.status.last_errors))
+    if not clique.spec.replicas:
+        return (*errors, Reason("scaled to zero", blocking=False))
+    return errors
 
 
 def reasons_of_scaling_group(group: PodCliqueScalingGroup) -> tuple[Reason, ...]:
