@@ -27,9 +27,10 @@ FULL = os.environ.get("GROVE_E2E_STORIES", "") == "full"
 STAYS_SECONDS: Final = 5.0 if FULL else 2.0
 #: Base gangs alone; scaled gangs that come with their base, and that are added while it waits.
 NAMES: Final = tuple(CASES) if FULL else ("GS1", "GS7", "GS8")
-#: YuniKorn keeps nodes with placeholders for a gang that lacks others, however long that takes. Which requests it
-#: serves first depends on when they came, so a scaled gang may keep one from pods above the minimum of its base.
-TAKES_PARTS: Final = ("yunikorn",)
+#: YuniKorn keeps nodes with placeholders for a gang that lacks others, however long that takes, and kube-scheduler
+#: 1.35 lets the pods that have a node wait for the others of their gang. Which requests they serve first depends on
+#: when they came, so a scaled gang may keep one from pods above the minimum of its base.
+TAKES_PARTS: Final = ("yunikorn", "1.35")
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Real:
 
     async def reaches(self, step: Step, what: str) -> None:
         backend = self.scene.judge.backend
-        takes_parts = backend in TAKES_PARTS
+        takes_parts = self.scene.judge.name in TAKES_PARTS
 
         def reached() -> bool:
             return step.reached(self.scene.pods(), backend, takes_parts=takes_parts)
@@ -66,13 +67,18 @@ class Real:
             )
 
     def _kept(self) -> int:
-        """How many nodes the scheduler's own pods keep."""
+        """How many nodes the scheduler's own pods keep, or pods that wait there for the others of their gang."""
         return sum(
-            holds_a_place(pod) and "nodeName" in pod["spec"] for pod in self.scene.ledger.all(kinds.PODS)
+            "nodeName" in pod["spec"] if holds_a_place(pod) else _waits_at_a_node(pod)
+            for pod in self.scene.ledger.all(kinds.PODS)
         )
 
     async def objects(self, resource: Resource) -> list[Manifest]:
         return self.scene.pods() if resource == kinds.PODS else self.scene.ledger.all(resource)
+
+
+def _waits_at_a_node(pod: Manifest) -> bool:
+    return "nodeName" not in pod["spec"] and bool(pod["status"].get("nominatedNodeName"))
 
 
 @pytest.mark.parametrize("name", NAMES)
