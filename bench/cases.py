@@ -93,8 +93,8 @@ SAME_PODS: Final = (PAIRS, EIGHTS, ONE_GANG, MANY)
 WITH_SERVICES: Final = (PAIRS, MANY)
 #: More than so many pods are measured once, however often the others are: with all floors that takes long.
 REPEATED_PODS: Final = 1000
-#: After this one the operator is restarted, to see that it writes nothing.
-RESTARTED: Final = PAIRS
+#: After these the operator is restarted, to see that it writes nothing, and how soon it is ready.
+RESTARTED: Final = (PAIRS, MANY)
 
 
 def case_named(name: str) -> Case:

@@ -21,6 +21,8 @@ LINEARITY = 0.8
 CPU_SECONDS = 5.0
 MEMORY_MB = ((PAIRS, 70.0), (MANY, 110.0))
 MANY_SECONDS = 120.0
+#: A new operator process is ready, with the pods of the largest set there.
+READY_SECONDS = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ def verdicts(report: Report) -> list[Verdict]:
     found += [_linear(report.run(PAIRS.name), report.run(case.name), case) for case in (MANY, TEN_THOUSAND)]
     found += [_memory(report.run(case.name), case, most) for case, most in MEMORY_MB]
     found.append(_restart(report.run(PAIRS.name)))
+    found.append(_ready(report.run(MANY.name)))
     return found
 
 
@@ -57,6 +60,7 @@ def _real(report: Report) -> list[Verdict]:
     found += [_linear(report.run(PAIRS.name), report.run(case.name), case) for case in (MANY, TEN_THOUSAND)]
     found.append(_as_linear(report))
     found.append(_cpu(report.run(PAIRS.name)))
+    found.append(_ready(report.run(MANY.name)))
     found += [_memory(report.run(case.name), case, most) for case, most in MEMORY_MB]
     return found
 
@@ -149,6 +153,13 @@ def _restart(run: Run | None) -> Verdict:
     if run is None or run.restart_writes is None:
         return Verdict(target)
     return Verdict(target, f"{run.restart_writes:.0f} writes", run.restart_writes == 0)
+
+
+def _ready(run: Run | None) -> Verdict:
+    target = f"{MANY.name}: a restarted operator is ready in less than {READY_SECONDS} s"
+    if run is None or run.restart_ready is None:
+        return Verdict(target)
+    return _less(target, run.restart_ready, READY_SECONDS, "s")
 
 
 def _less(target: str, value: float, most: float, unit: str) -> Verdict:

@@ -48,13 +48,15 @@ async def measure(case: Case, *, plane: Plane, say: Say, profile: Path | None = 
         async with place.operator(profile=files.get("operator")) as operator:
             run = await _apply(case, place, operator, observer)
             say(f"{case.name}: running after {run.running:.2f} s, {run.writes_per_pod:.2f} writes a pod")
-            if case != RESTARTED or profile is not None:
+            if case not in RESTARTED or profile is not None:
                 return await _delete(case, place, operator, observer, run)
         await place.cluster.ask("forget")
+        began = time.monotonic()
         async with place.operator() as operator:
+            ready = time.monotonic() - began
             counts = await place.quiet_writes(operator)
-            run = run.with_restart(sum(counts.values()))
-            say(f"{case.name}: {run.restart_writes} writes after a restart")
+            run = run.with_restart(sum(counts.values()), ready)
+            say(f"{case.name}: ready {ready:.2f} s after a restart, {run.restart_writes} writes")
             return await _delete(case, place, operator, observer, run)
 
 

@@ -44,6 +44,8 @@ class Run:
     deleted: float = 0.0
     #: What a new operator process wrote; None where it was not tried.
     restart_writes: float | None = None
+    #: After how many seconds it said that it is ready.
+    restart_ready: float | None = None
     #: What others used of the machine meanwhile; None where it is not known.
     others: Others | None = None
 
@@ -62,8 +64,8 @@ class Run:
     def with_deletion(self, seconds: float) -> "Run":
         return replace(self, deleted=seconds)
 
-    def with_restart(self, writes: int) -> "Run":
-        return replace(self, restart_writes=writes)
+    def with_restart(self, writes: int, ready: float) -> "Run":
+        return replace(self, restart_writes=writes, restart_ready=ready)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,7 @@ def median_run(runs: Sequence[Run]) -> Run:
     names = {name for run in runs for name in run.writes}
     writes = {name: statistics.median(run.writes.get(name, 0) for run in runs) for name in sorted(names)}
     restarts = [run.restart_writes for run in runs if run.restart_writes is not None]
+    starts = [run.restart_ready for run in runs if run.restart_ready is not None]
     middle = {
         each.name: statistics.median(getattr(run, each.name) for run in runs)
         for each in fields(Run)
@@ -158,6 +161,7 @@ def median_run(runs: Sequence[Run]) -> Run:
             "components": _median_costs([run.components for run in runs]),
             "rss_peak": max(run.rss_peak for run in runs),
             "restart_writes": max(restarts) if restarts else None,
+            "restart_ready": statistics.median(starts) if starts else None,
             "others": most(run.others for run in runs),
         },
     )
