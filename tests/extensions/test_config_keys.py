@@ -43,7 +43,10 @@ CASES = {
     ),
     "other keys are unknown too": (
         f"logLevle: info\n{profile('quotas: a', 'koord-scheduler')}",
-        ["logLevle: ignored, unknown field", f"{AT}.quotas: ignored, unknown field; did you mean quota?"],
+        [
+            "logLevle: ignored, unknown field; did you mean logLevel?",
+            f"{AT}.quotas: ignored, unknown field; did you mean quota?",
+        ],
     ),
 }
 

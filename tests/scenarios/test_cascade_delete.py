@@ -54,8 +54,9 @@ MADE = {
 
 def workload(stage: Stage) -> Manifest:
     """Base and scaled gangs, whose roles start in order, share devices and are scaled by load."""
-    # kube-scheduler of 1.35 places no gang whose pods share a claim.
-    made = sharing_devices(in_order(wl2(stage, "wl")), within_gangs=stage != STAGES["1.35"])
+    # kube-scheduler of 1.35 places no gang whose pods share a claim, that of 1.37 none whose roles do.
+    shares = stage not in (STAGES["1.35"], STAGES["1.37"])
+    made = sharing_devices(in_order(wl2(stage, "wl")), within_gangs=shares)
     template = made["spec"]["template"]
     for role in template["cliques"]:
         role["spec"]["podSpec"]["containers"][0].pop("resources", None)
