@@ -374,38 +374,3 @@ class HttpConnection(asyncio.Protocol):
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-
-def _head_of(request: Request, host: str) -> bytes:
-    body = request.body
-    lines = [f"{request.method} {request.path}{request.query} HTTP/1.1", f"Host: {host}"]
-    lines += [f"{name}: {value}" for name, value in request.headers]
-    if body is not None:
-        lines.append(f"Content-Length: {len(body)}")
-    elif request.method in ("POST", "PUT", "PATCH"):
-        lines.append("Content-Length: 0")
-    head = "\r\n".join(lines)
-    if head.count("\r") != len(lines) - 1 or head.count("\n") != len(lines) - 1 or "\0" in head:
-        raise ValueError(f"a header of {request.method} {request.path} contains the end of a line")
-    return f"{head}\r\n\r\n".encode()
-
-
-def _parsed(head: str) -> tuple[str, int, dict[str, str]]:
-    """Version, status and headers with lower-case names."""
-    first, *lines = head.split("\r\n")
-    version, _, rest = first.partition(" ")
-    status = rest[:3]
-    if (
-        not version.startswith("HTTP/1.")
-        or not status.isdecimal()
-        or not status.isascii()
-        or rest[3:4].strip()
-    ):
-        raise ValueError(f"it began with {first[:40]!r}")
-    headers: dict[str, str] = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon or not name or name != name.strip():
-            raise ValueError(f"{line[:40]!r} is no header")
-        headers.setdefault(name.lower(), value.strip(" \t"))
-    return version, int(status), headers
