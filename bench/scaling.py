@@ -3,9 +3,9 @@
 The scale tests of the Go operator, on sets of replicas of two pods each: 0 -> 500, 250 -> 500, 500 -> 250,
 500 -> 0 and ten cycles of 25 <-> 50; and a set of 500 that is deleted, in the background or the foreground.
 Each on a fresh cluster with a fresh operator that has nothing left to write, until the last pod runs or is
-gone, and right before it the floor: the same pods, created and ungated or deleted by a bare loop without an
-operator. The embedded garbage collector gets through 20 objects a second, as a real one does with default
-settings.
+gone, and right before it the floor: the same pods behind the same services, created and ungated or deleted by
+a bare loop without an operator. The embedded garbage collector gets through 20 objects a second, as a real
+one does with default settings.
 
 python -m bench.scaling                       # all of them, some minutes
 python -m bench.scaling --tenth               # a tenth of the replicas, for a machine that is busy
@@ -40,6 +40,8 @@ SIZE: Final = 2
 CYCLES: Final = 10
 #: Of a kube-controller-manager with default settings.
 COLLECTED_PER_SECOND: Final = 20.0
+#: Other programs, which nobody counts, have no more to do after so long.
+REST_SECONDS: Final = 6.0
 #: What goes may take so many times as long as by a bare loop.
 MOST_TIMES: Final = 1.3
 
@@ -157,11 +159,14 @@ Move = Callable[[int], Awaitable[None]]
 Rest = Callable[[], Awaitable[object]]
 
 
-async def no_rest() -> None:
-    """Nobody has anything left to do."""
+async def others_rest() -> None:
+    """Controllers that follow pods, such as that of EndpointSlices, get the time to come to an end."""
+    await asyncio.sleep(REST_SECONDS)
 
 
-async def moves(step: Step, pods: Pods, move: Move, rest: Rest = no_rest) -> tuple[list[float], list[float]]:
+async def moves(
+    step: Step, pods: Pods, move: Move, rest: Rest = others_rest
+) -> tuple[list[float], list[float]]:
     """The seconds of each move up and of each down, after the first replicas have come and between rests."""
     await move(step.before)
     await pods.number(step.before * SIZE)
@@ -206,7 +211,10 @@ async def measure_floor(step: Step, plane: Plane) -> tuple[list[float], list[flo
     """The same pods by a bare loop, with nobody else at work."""
     async with arena(plane) as place, watched(place) as pods:
         gangs, client = Gangs(plane.minor, Case(step.most, SIZE)), place.client
-        made = [(gangs.objects(number), gangs.pods(number)) for number in range(step.most)]
+        made = [
+            ([*gangs.objects(number), (kinds.SERVICES, gangs.service(number))], gangs.pods(number))
+            for number in range(step.most)
+        ]
         for objects, _ in made:
             for resource, manifest in objects:
                 await client.create(resource, manifest)

@@ -1,13 +1,18 @@
 """Deletes pods whose clique, scaling group or set goes, directly and many at once, and then other children.
 
+Where many pods go, the other children wait for them while they are still ending: pods hold nodes, nothing
+else does, and the API server has only so much time for all of them.
+
 The garbage collector would do the same, at its own pace. What is doomed is decided in `plan.doomed`. The
 cache only tells where to look: nothing is deleted before the API server has said that the owner is gone or
 awaited, and every deletion names the version that was decided on. The collector does what is left out here.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from typing import Final
 
 from grove.api import kinds, labels
 from grove.api.clique import PodClique
@@ -36,6 +41,14 @@ _DIRECT = tuple(
         key=lambda kind: kind.removal,
     )
 )
+
+#: So many pods that go at once keep an API server busy.
+MANY_PODS: Final = 64
+#: Other children wait for them so long at most.
+PODS_FIRST_SECONDS: Final = 10.0
+#: When none has gone for so long, they take their time to stop, and nothing is busy meanwhile.
+PODS_PAUSE_SECONDS: Final = 0.5
+_LOOK_SECONDS: Final = 0.1
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +94,8 @@ class Removal:
         }
         self._removing |= cliques
         try:
-            await self._delete(key, (pod for uid in cliques for pod in self._pods_owned_by(uid)), barrier)
+            pods = (pod for uid in cliques for pod in self._pods_owned_by(uid))
+            await self._until_ended(key, await self._delete(key, pods, barrier))
             yield
         finally:
             self._removing -= cliques
@@ -120,6 +134,9 @@ class Removal:
             if not item.terminating
             and (going.get(item.uid) if resource == kinds.CLIQUES else owners.fate(item)) is Fate.GOES
         ]
+        if removals and (seen is None or seen.cliqueset.terminating):
+            # Where the set lives, or one was made again under its name, somebody waits for their names.
+            await self._until_ended(key, pods)
         applied = await self._applier.apply(removals, barrier=barrier, key=key, to_the_end=True)
         if removals:
             log.info("children removed", extra={"set": str(key), "children": len(applied.done)})
@@ -209,6 +226,24 @@ class Removal:
         if done:
             log.info("pods deleted", extra={of: str(key), "pods": len(done)})
         return applied
+
+    async def _until_ended(self, key: Key, deleted: Applied) -> None:
+        """Wait while deleted pods go one after the other and nobody edits their set."""
+        pods = {change.uid for change in deleted.done if isinstance(change, Delete)}
+        if len(pods) < MANY_PODS:
+            return
+        edited = self._generation(key)
+        left, paused = len(pods), 0.0
+        for _ in range(round(PODS_FIRST_SECONDS / _LOOK_SECONDS)):
+            before, left = left, len(pods & self._sent)
+            paused = 0.0 if left < before else paused + _LOOK_SECONDS
+            if not left or paused > PODS_PAUSE_SECONDS or self._generation(key) != edited:
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _generation(self, key: Key) -> int:
+        cliqueset = self._cache.store(PodCliqueSet).get(key)
+        return cliqueset.metadata.generation if cliqueset is not None else 0
 
 
 def _owner_names(items: Iterable[Object], resource: Resource) -> set[str]:
