@@ -397,6 +397,8 @@ def _rows(values: Mapping[str, Any], schema: Manifest, path: str) -> Iterator[st
         if isinstance(value, dict) and value and of.get("properties"):
             yield from _rows(value, of, whole)
             continue
-        shown = json.dumps(value).replace("|", "\\|")
         choices = f" One of {', '.join(f'`{each}`' for each in of['enum'])}." if "enum" in of else ""
-        yield f"| `{whole}` | `{shown}` | {of.get('description', '')}{choices} |"
+        cells = f"`{whole}`", f"`{json.dumps(value)}`", f"{of.get('description', '')}{choices}"
+        # A bar ends a cell, in code as well.
+        escaped = (each.replace("|", "\\|") for each in cells)
+        yield f"| {' | '.join(escaped)} |"

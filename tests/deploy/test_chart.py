@@ -132,6 +132,16 @@ def test_only_what_the_operator_makes_is_removed_by_hooks_and_never_created_befo
     assert not any("data" in each for each in hooks.values())
 
 
+@pytest.mark.parametrize(
+    ("settings", "goes"), [("", True), ("keepWorkloads=true", False), ("crds.install=false", False)]
+)
+def test_the_notes_say_what_an_uninstallation_deletes(settings: str, goes: bool) -> None:
+    """Definitions that are no part of the release stay, and the sets with them."""
+    said = helm("install", "grove", str(CHART), "--dry-run=client", "--set", settings)
+    assert ("`helm uninstall` deletes every PodCliqueSet and its pods." in said) == goes
+    assert ("`helm uninstall` leaves the CustomResourceDefinitions, every PodCliqueSet" in said) != goes
+
+
 REFUSED: Final = {
     "replicas: 3": "replicas",
     "config: {server: {webhoks: {}}}": "webhoks",

@@ -46,6 +46,18 @@ def test_every_link_leads_to_a_file_and_its_heading(page: Path) -> None:
     assert broken == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_row_of_a_table_has_as_many_cells_as_its_head(page: Path) -> None:
+    """A bar within a cell begins another one, in code as well, unless a backslash stands before it."""
+    wrong, head = [], 0
+    for line in _CODE_BLOCK.sub("", page.read_text()).splitlines():
+        cells = len(re.split(r"(?<!\\)\|", line.strip())) if line.lstrip().startswith("|") else 0
+        head = head if head and cells else cells
+        if cells != head:
+            wrong.append(line)
+    assert wrong == []
+
+
 def source() -> str:
     """Everything that the operator can say, strings that are split over lines joined."""
     text = "\n".join(path.read_text() for path in sorted((ROOT / "src" / "grove").rglob("*.py")))

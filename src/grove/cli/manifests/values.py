@@ -84,7 +84,8 @@ class Definitions(View):
         bool,
         says(
             "Whether they are part of the installation and upgraded with it; otherwise install them with "
-            "`grove crds | kubectl apply --server-side -f -`."
+            "`grove crds | kubectl apply --server-side -f -`. An upgrade to false deletes those of the release, and "
+            "so every set and its pods, unless an upgrade before it set keepWorkloads."
         ),
     ] = True
 
@@ -251,7 +252,7 @@ class Values(View):
         bool,
         says(
             "Whether `helm uninstall` leaves the CustomResourceDefinitions, and so sets, gangs and pods. "
-            "If not, every set and its pods go with the installation."
+            "If not, every set and its pods go with the installation, unless crds.install is false."
         ),
     ] = False
     rbac: Annotated[Permissions, says("Roles.")] = Permissions()
