@@ -61,7 +61,8 @@ LEGEND: Final = f"""
 NOTES: Final = """
 `replicas` below `minAvailable` is refused: by the API server if the set says `minAvailable`, otherwise with
 `Accepted=False`. A `minAvailable` that is left out becomes the `replicas` of the
-role when its first clique is made, and stays so when `replicas` is edited; to have fewer replicas, set both.
+role when the set is created through the webhooks, and without them when its first clique is made; it stays so
+when `replicas` is edited. To have fewer replicas, set both.
 
 `replicas` of a scaling group add or remove whole copies of it; each one above `minAvailable` is a gang of its
 own. A group that was scaled by `kubectl scale` or an autoscaler keeps its replicas until the template's are

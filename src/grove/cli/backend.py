@@ -112,7 +112,7 @@ def run(
     health_port: Annotated[
         int | None,
         typer.Option(
-            help="Port of probes and metrics; that of the configuration if omitted.", show_default=False
+            help="One port for probes and metrics; those of the configuration if omitted.", show_default=False
         ),
     ] = None,
     namespace: Annotated[

@@ -75,7 +75,7 @@ _GANGS: Final = Chapter(
         Metric(
             "grove_gang_restarts_total",
             "counter",
-            "Gangs that lost all of their pods and are placed again as a whole.",
+            "Restarts of gangs, mostly of those that lost all of their pods: they are placed again as a whole.",
             _BY_BACKEND,
         ),
         Metric(
