@@ -33,6 +33,15 @@ def test_help_lists_every_command(grove: Grove) -> None:
         assert f"  {command} " in ran.out
 
 
+@pytest.mark.parametrize("group", ["", "rollout", "backend", "config", "upgrade"])
+def test_a_list_of_commands_cuts_no_sentence_off(
+    grove: Grove, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = grove(*group.split(), "--help").out.split("Commands:\n")[1].splitlines()
+    assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
+
+
 def test_no_argument_at_all_shows_the_help(grove: Grove) -> None:
     ran = grove()
     assert "Commands:" in ran.out + ran.err

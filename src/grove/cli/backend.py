@@ -11,7 +11,7 @@ from grove.cli.talk import Failed, Form, Format, dumped, emit, say
 
 app = typer.Typer(
     name="backend",
-    help="Scheduler backends: list them, check them, write a new one, run one by itself.",
+    help="Scheduler backends: list, check, write or run one.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -25,7 +25,7 @@ OutputOption = Annotated[
 def list_(
     output: Annotated[Form, typer.Option("--output", "-o", help="How to print them.")] = Form.WIDE,
 ) -> None:
-    """List the backends that ship with Grove and those of installed packages.
+    """List the built-in backends and those of installed packages.
 
     Capabilities are what a backend can honour on the best cluster that it is made for. A package whose
     backend cannot be used is named on standard error, with the reason.
@@ -59,7 +59,7 @@ def check(
     context: ContextOption = None,
     output: OutputOption = None,
 ) -> None:
-    """Check backends against the rules of the contract, and a cluster against what they need.
+    """Check backends against the contract, a cluster against their needs.
 
     Runs the conformance kit; pytest is not needed. With --kubeconfig or --context it also asks that cluster
     for everything that the backend needs there; with neither it asks none, also where $KUBECONFIG is set.
@@ -92,10 +92,10 @@ def new(
         ),
     ] = None,
 ) -> None:
-    """Write the package of a new backend: the contract filled in, its entry points, its test.
+    """Write the package of a new backend, with its entry points and test.
 
-    What it writes works: it passes its own conformance test and the linters as it is. Change it until it says
-    what your scheduler understands.
+    The contract is filled in, and what it writes works: it passes its own conformance test and the linters
+    as it is. Change it until it says what your scheduler understands.
     """
     from grove.cli.backend_skeleton import write
 
@@ -126,7 +126,7 @@ def run(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Act for one backend beside an operator that leaves its gangs to this process.
+    """Act for one backend, in a process beside the operator.
 
     The profile of the backend must say `external: true` in the configuration that both of them read. Writes
     the scheduler's objects and the status of these gangs, and nothing else; elects a leader with a Lease of

@@ -32,7 +32,7 @@ def bundle(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Collect objects, events, logs, metrics and versions into one file.
+    """Collect objects, events, logs and metrics into one file.
 
     Secrets are not read. Values of environment variables, credentials in arguments, annotations and URLs, and
     whatever looks like a token are removed; names stay. What you may not read is left out, and index.json in

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="config",
-    help="The operator's configuration file: check it, show the defaults, explain its fields.",
+    help="The operator's configuration: check, defaults, explain.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -28,10 +28,10 @@ def check(
     ] = False,
     output: FormatOption = None,
 ) -> None:
-    """Check a configuration file, that of the Go operator too, without a cluster.
+    """Check a configuration file, without a cluster.
 
-    Names everything that is wrong at once, each with its path, and the keys that nobody reads. Exits with 1
-    if the operator would not start with it.
+    Reads that of the Go operator too. Names everything that is wrong at once, each with its path, and the
+    keys that nobody reads. Exits with 1 if the operator would not start with it.
     """
     from grove.cli.configuration import examined
 
@@ -98,7 +98,7 @@ def explain(
         ),
     ] = "",
 ) -> None:
-    """Say what a field of the configuration means, its type and its default.
+    """Say what a field of the configuration means, and its default.
 
     A section is shown with the fields below it.
     """

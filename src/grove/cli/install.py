@@ -25,7 +25,7 @@ def install(
     ] = None,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print them.")] = Format.YAML,
 ) -> None:
-    """Print everything that an installation consists of, without asking a cluster.
+    """Print every object of an installation, without a cluster.
 
     Install or upgrade with: grove install | kubectl apply --server-side -f -
 

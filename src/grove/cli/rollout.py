@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="rollout",
-    help="Updates of a set: how far one is, what there was before; pause, resume, undo, restart.",
+    help="Updates of a set: status, history, pause, undo, restart.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -82,7 +82,7 @@ def history(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """List the pod templates that a set had, and how many replicas follow each.
+    """List a set's pod templates, and how many replicas follow each.
 
     The present one is marked; for the others the roles are named whose pods differ from it.
     """
@@ -189,7 +189,7 @@ def restart(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Replace the pods of a set by an update that changes nothing but a time.
+    """Replace the pods of a set by an update that changes only a time.
 
     The time is written as an annotation into the pod templates, so that this goes replica by replica like any
     other update and can be watched, paused and undone.

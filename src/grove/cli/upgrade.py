@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="upgrade",
-    help="Rehearse the takeover of a cluster from the Go operator, or from another version of Grove.",
+    help="Rehearse an upgrade, or the takeover from the Go operator.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -41,12 +41,12 @@ def plan(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Compare what runs with what this version would write; nothing is written.
+    """Compare what runs with what this version would write.
 
-    Lists every object of each set that would be created, written or removed, with the fields, and every pod
-    that would restart, with the field that is the reason. Tries a pod of each role by a dry run, and says
-    what would be refused and why. Exits with 1 if any pod would restart or be refused, or any set; with 0 if
-    none would.
+    Writes nothing. Lists every object of each set that would be created, written or removed, with the
+    fields, and every pod that would restart, with the field that is the reason. Tries a pod of each role by
+    a dry run, and says what would be refused and why. Exits with 1 if any pod would restart or be refused,
+    or any set; with 0 if none would.
     """
     from grove.cli.loop import run_loop
     from grove.cli.operating import configuration_from

@@ -75,7 +75,8 @@ _GANGS: Final = Chapter(
         Metric(
             "grove_gang_restarts_total",
             "counter",
-            "Restarts of gangs, mostly of those that lost all of their pods: they are placed again as a whole.",
+            "Restarts of gangs, mostly of those that lost all of their pods; they are placed again as a "
+            "whole.",
             _BY_BACKEND,
         ),
         Metric(
