@@ -92,6 +92,7 @@ WITHOUT_EFFECT = {
     ("set", "grove__topology_name"): "topologyConstraint.topologyName names the ClusterTopologyBinding",
     ("set", "grove__restarted_at"): "it belongs in the annotations of a role",
     ("role", "grove__scheduler_backend"): "it belongs in metadata.annotations of the set",
+    ("role", "grove__reconcile_trigger"): "it belongs in metadata.annotations of the set",
 }
 
 

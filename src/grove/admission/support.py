@@ -14,15 +14,17 @@ from grove.backends.base import Cluster
 from grove.errors import FieldError
 from grove.plan.domains import NO_GROUP, asks_for_gpus
 
-#: Annotations of ours that a set or a role may have and that do something.
-_EFFECTIVE: Final = frozenset({labels.RECONCILE_TRIGGER, labels.MNNVL_GROUP})
+#: Annotations of ours that do something wherever they stand.
+_EFFECTIVE: Final = frozenset({labels.MNNVL_GROUP})
 _SET: Final = "metadata"
 _ROLE: Final = "spec.template.cliques"
-#: Those that do something in one place only: scheduler, budgets, pauses and protection are for whole sets.
+#: Those that do something in one place only: scheduler, budgets, pauses, protection and another look are for
+#: whole sets.
 _PLACES: Final = {
     labels.SCHEDULER_BACKEND: _SET,
     labels.DISRUPTION_BUDGET: _SET,
     labels.UPDATE_PAUSED: _SET,
+    labels.RECONCILE_TRIGGER: _SET,
     labels.DISABLE_PROTECTION: _SET,
     labels.RESTARTED_AT: _ROLE,
 }
