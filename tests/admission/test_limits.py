@@ -31,7 +31,8 @@ CASES = {
         make.cliqueset("t", {"a": 0}, replicas=101), ("spec.replicas", "asks for 101 replicas")
     ),
     "one replica of too many pods": Case(
-        make.cliqueset("t", {"a": 101}, replicas=1), ("spec.template.cliques", "1 replicas of 101 pods each")
+        make.cliqueset("t", {"a": 101}, replicas=1),
+        ("spec.template.cliques", "101 pods (1 replica of 101 pods);"),
     ),
     "replicas that an update would add": Case(
         make.cliqueset("t", {"a": 3, "b": 2}, replicas=15, strategy=SURGE),

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 import yaml
 from tests.cli.processes import kubectl, started
-from tests.deploy.helm import CHART, FOUND, MISSING, NAMESPACE, Installed, helm, live_a_whole_life
+from tests.deploy.helm import CHART, FOUND, MISSING, NAMESPACE, Installed, get, helm, live_a_whole_life
 
 from grove.cli.manifests.installation import desired_installation
 from grove.cli.manifests.values import values_from
@@ -169,4 +169,24 @@ def test_a_release_lives_on_the_embedded_cluster_and_leaves_nothing(tmp_path: Pa
         release = Installed(kubeconfig, tmp_path)
         live_a_whole_life(release, tmp_path / "older")
         release.until_nothing_is_left(60)
+        assert cluster.ask_to_stop() == 0
+
+
+def test_definitions_leave_a_release_only_when_they_are_kept(tmp_path: Path) -> None:
+    """Helm deletes what an upgrade leaves out: with the definitions every set and its pods would go."""
+    kubeconfig = tmp_path / "kubeconfig"
+    with started("up", "--no-operator", "--write-kubeconfig", str(kubeconfig), folder=tmp_path) as cluster:
+        assert cluster.output.readline(), cluster.said
+        kubectl(kubeconfig, "delete", "crd", "--all")
+        release = Installed(kubeconfig, tmp_path)
+        release.install(CHART)
+        before = {each["metadata"]["uid"] for each in get(kubeconfig, "crd")}
+        without = ("upgrade", "grove", str(CHART), "--set", "crds.install=false")
+        said = helm(*without, kubeconfig=kubeconfig, refused=True)
+        assert "crds.install=false would delete the CustomResourceDefinitions of this release" in said
+        assert "upgrade with keepWorkloads=true first" in said
+        release.upgrade("--set", "keepWorkloads=true")
+        helm(*without, kubeconfig=kubeconfig)
+        helm(*without, kubeconfig=kubeconfig)
+        assert {each["metadata"]["uid"] for each in get(kubeconfig, "crd")} == before
         assert cluster.ask_to_stop() == 0

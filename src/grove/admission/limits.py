@@ -6,6 +6,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.errors import FieldError
 from grove.plan.layout import pods_of_a_replica
 from grove.plan.update.budget import FIELD, budget_of
+from grove.words import counted
 
 _WAY_OUT = "lower it, split the set, or raise limits.podsPerSet in the operator's configuration"
 
@@ -19,13 +20,12 @@ def validate_limits(cliqueset: PodCliqueSet, *, pods_per_set: int) -> Iterator[F
     if asked <= pods_per_set:
         yield from _surplus(cliqueset, asked, max(1, each), pods_per_set)
         return
-    if each <= 1:
-        counted = f"{replicas} replicas"
-    else:
-        counted = f"{asked} pods ({replicas} replicas of {each} pods each)"
+    wanted = counted(replicas, "replica")
+    if each > 1:
+        wanted = f"{asked} pods ({wanted} of {each} pods{' each' if replicas > 1 else ''})"
     field = "spec.replicas" if replicas > 1 else "spec.template.cliques"
     yield FieldError(
-        field, f"asks for {counted}; this operator allows {pods_per_set} pods in one set; {_WAY_OUT}"
+        field, f"asks for {wanted}; this operator allows {pods_per_set} pods in one set; {_WAY_OUT}"
     )
 
 
@@ -36,6 +36,6 @@ def _surplus(cliqueset: PodCliqueSet, asked: int, each: int, pods_per_set: int) 
         return
     yield FieldError(
         f"{FIELD}.maxSurge",
-        f"an update would add {surge} replicas of {each} pods each to {asked} pods; this operator allows "
-        f"{pods_per_set} pods in one set; {_WAY_OUT}",
+        f"an update would add {counted(surge, 'replica')} of {counted(each, 'pod')} each to "
+        f"{counted(asked, 'pod')}; this operator allows {pods_per_set} pods in one set; {_WAY_OUT}",
     )

@@ -84,8 +84,8 @@ class Definitions(View):
         bool,
         says(
             "Whether they are part of the installation and upgraded with it; otherwise install them with "
-            "`grove crds | kubectl apply --server-side -f -`. An upgrade to false deletes those of the "
-            "release, and so every set and its pods, unless an upgrade before it set keepWorkloads."
+            "`grove crds | kubectl apply --server-side -f -`. An upgrade to false is refused unless one "
+            "before it set keepWorkloads: Helm would delete those of the release, and so every set."
         ),
     ] = True
 
