@@ -217,7 +217,7 @@ def _dependencies(process: _Process) -> Dependencies:
         disruptions,
         vanished,
         devices,
-        Removal(client, cache, applier),
+        Removal(client, cache, applier, clock),
         clock,
     )
 

@@ -6,7 +6,7 @@ from tests.controllers.steps import Steps, condition, run_steps
 from grove.api import conditions, kinds, labels
 from grove.api.clique import PodClique
 from grove.api.config import load
-from grove.controllers.apply import NO_BARRIER, NameTaken
+from grove.controllers.apply import NameTaken
 from grove.controllers.clique import CliqueReconciler
 from grove.controllers.cliqueset import CliqueSetReconciler
 from grove.controllers.gang import GangReconciler
@@ -328,9 +328,11 @@ def test_one_that_its_set_removes_makes_no_pods_meanwhile() -> None:
         await steps.gang_with_pods(WORKERS)
         there = await clique(steps)
         changes = [Delete(kinds.CLIQUES, there.key, there.uid)]
-        async with steps.deps.removal.pods_first(there.key, changes, NO_BARRIER):
+        before = await pods(steps)
+        await steps.delete(kinds.PODS, before[0])
+        with steps.deps.removal.removing(Key("default", SET), changes):
             assert await look(steps) == After(REMOVING_SECONDS, "its set removes it")
-            assert await pods(steps) == []
+            assert await pods(steps) == before[1:]
 
     run_steps(story)
 

@@ -6,6 +6,7 @@ import pytest
 from tests.controllers.steps import Steps, condition, run_steps
 
 from grove.api import conditions, kinds, labels
+from grove.api.gang import PodGang
 from grove.controllers.apply import NameTaken
 from grove.controllers.clique import CliqueReconciler
 from grove.controllers.cliqueset import CliqueSetReconciler
@@ -165,15 +166,17 @@ def test_while_a_gang_is_being_deleted_nobody_opens_its_gates() -> None:
     async def story(steps: Steps) -> None:
         await steps.gang_with_pods(replicas(2))
         await steps.world.apply(replicas(1))
-        during: list[set[Key]] = []
+        going = steps.deps.cache.store(PodGang).get(Key("default", "train-1"))
+        assert going is not None
+        during: list[bool] = []
 
         async def asked() -> None:
-            during.append(set(steps.deps.deleting))
+            during.append(steps.deps.removal.is_removing(going))
 
         steps.meanwhile("DELETE", "/podgangs/train-1", asked)
         await look(steps)
-        assert during == [{Key("default", "train-1")}]
-        assert steps.deps.deleting == set()
+        assert during == [True]
+        assert not steps.deps.removal.is_removing(going)
 
     run_steps(story)
 

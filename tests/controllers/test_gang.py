@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import pytest
 from tests.controllers.steps import Steps, condition, run_steps
@@ -16,6 +17,7 @@ from grove.controllers.pacing import REMOVING_SECONDS
 from grove.embedded.faults import Fault
 from grove.errors import Conflict, Forbidden
 from grove.meta import Key, Manifest, resource
+from grove.plan.changes import Delete
 from grove.plan.gang.state import WantedObject
 from grove.runtime.outcome import DONE, After, Outcome
 from grove.testing import make
@@ -47,6 +49,13 @@ async def listed(steps: Steps) -> list[str]:
 async def bind(steps: Steps, pod: str) -> None:
     binding: Manifest = {"metadata": {"name": pod}, "target": {"kind": "Node", "name": "node-0"}}
     await steps.world.cluster.client().create(kinds.PODS.path("default", pod, "binding"), binding)
+
+
+async def being_removed(steps: Steps) -> AbstractContextManager[None]:
+    """Within it, the set of the gang is about to delete it."""
+    gang = await steps.get(kinds.GANGS, GANG)
+    deletion = Delete(kinds.GANGS, Key("default", GANG), gang["metadata"]["uid"])
+    return steps.deps.removal.removing(Key("default", "train"), [deletion])
 
 
 # The order of writes ------------------------------------------------------------------------------------
@@ -208,8 +217,8 @@ def test_one_that_is_gone_needs_nothing() -> None:
 def test_a_gang_that_its_set_is_deleting_is_looked_at_later() -> None:
     async def story(steps: Steps) -> None:
         await steps.gang_with_pods(SET)
-        steps.deps.deleting.add(Key("default", GANG))
-        assert await look(steps) == After(REMOVING_SECONDS, "its set removes it")
+        with await being_removed(steps):
+            assert await look(steps) == After(REMOVING_SECONDS, "its set removes it")
         assert steps.writes() == []
 
     run_steps(story)
@@ -219,8 +228,10 @@ def test_no_gate_opens_when_its_set_begins_to_delete_it_during_the_look() -> Non
     async def story(steps: Steps) -> None:
         await steps.gang_with_pods(SET)
 
+        removing = await being_removed(steps)
+
         async def deletes() -> None:
-            steps.deps.deleting.add(Key("default", GANG))
+            removing.__enter__()
 
         steps.meanwhile("PATCH", f"/podgangs/{GANG}/status", deletes)
         await look(steps)

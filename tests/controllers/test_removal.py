@@ -1,5 +1,7 @@
 """What is deleted with its owner, and what is not: the API server is asked before anything goes."""
 
+import asyncio
+
 import pytest
 from tests.controllers.steps import Steps, run_steps
 
@@ -9,10 +11,12 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.controllers.apply import NO_BARRIER
 from grove.controllers.cliqueset import CliqueSetReconciler
-from grove.controllers.removal import Removal
+from grove.controllers.memory.endings import MANY_PODS, PAUSE_SECONDS
+from grove.controllers.removal import PODS_END, Removal
 from grove.errors import Conflict, Forbidden
 from grove.meta import Key, Manifest, Resource
-from grove.plan.changes import Delete
+from grove.plan.changes import Change, Delete
+from grove.runtime.outcome import DONE, After, Outcome
 from grove.testing import make
 
 SET, CLIQUE, GANG = Key("default", "train"), Key("default", "train-0-worker"), "train-0"
@@ -398,15 +402,24 @@ def test_a_deletion_that_failed_is_sent_again() -> None:
 # Cliques that their set removes -------------------------------------------------------------------------
 
 
+async def removed(steps: Steps, *changes: Delete) -> tuple[list[Change], Outcome]:
+    """What the set may write once the pods of the cliques that it removes are deleted."""
+    cliqueset = steps.deps.cache.store(PodCliqueSet).get(SET)
+    assert cliqueset is not None
+    with removal(steps).removing(SET, changes):
+        return await removal(steps).pods_first(cliqueset, changes, NO_BARRIER)
+
+
 def test_pods_of_a_clique_that_its_set_removes_go_first_and_the_clique_makes_no_others_meanwhile() -> None:
     async def story(steps: Steps) -> None:
         await steps.gang_with_pods(WORKERS)
         there = await clique(steps)
         changes = [Delete(kinds.CLIQUES, CLIQUE, there.uid)]
         assert not removal(steps).is_removing(there)
-        async with removal(steps).pods_first(SET, changes, NO_BARRIER):
-            assert await steps.names(kinds.PODS) == []
+        with removal(steps).removing(SET, changes):
             assert removal(steps).is_removing(there)
+        assert await removed(steps, *changes) == (changes, DONE)
+        assert await steps.names(kinds.PODS) == []
         assert not removal(steps).is_removing(there)
 
     run_steps(story)
@@ -417,9 +430,8 @@ def test_a_clique_is_removed_no_longer_when_that_failed() -> None:
         await steps.gang_with_pods(WORKERS)
         there = await clique(steps)
         changes = [Delete(kinds.CLIQUES, CLIQUE, there.uid)]
-        with pytest.raises(ValueError, match="stop"):
-            async with removal(steps).pods_first(SET, changes, NO_BARRIER):
-                raise ValueError("stop")
+        with pytest.raises(ValueError, match="stop"), removal(steps).removing(SET, changes):
+            raise ValueError("stop")
         assert not removal(steps).is_removing(there)
 
     run_steps(story)
@@ -429,8 +441,59 @@ def test_the_pods_of_cliques_that_stay_stay() -> None:
     async def story(steps: Steps) -> None:
         await steps.gang_with_pods(WORKERS)
         gang: Manifest = await steps.get(kinds.GANGS, GANG)
-        changes = [Delete(kinds.GANGS, Key("default", GANG), gang["metadata"]["uid"])]
-        async with removal(steps).pods_first(SET, changes, NO_BARRIER):
-            assert len(await steps.names(kinds.PODS)) == 2
+        await removed(steps, Delete(kinds.GANGS, Key("default", GANG), gang["metadata"]["uid"]))
+        assert len(await steps.names(kinds.PODS)) == 2
+
+    run_steps(story)
+
+
+# Many pods that end at once -----------------------------------------------------------------------------
+
+MANY = make.cliqueset_manifest("train", {"worker": MANY_PODS})
+
+
+async def many_ending(steps: Steps) -> PodClique:
+    """A set with as many running pods as other children wait for; they take their time to end."""
+    await steps.gang_with_pods(MANY)
+    await steps.run_pods()
+    return await clique(steps)
+
+
+def test_while_many_pods_end_the_rest_of_the_removal_waits_and_their_clique_makes_none() -> None:
+    async def story(steps: Steps) -> None:
+        there = await many_ending(steps)
+        due, waits = await removed(steps, Delete(kinds.CLIQUES, CLIQUE, there.uid))
+        assert due == []
+        assert isinstance(waits, After)
+        assert waits.seconds == pytest.approx(PAUSE_SECONDS)
+        assert waits.why == PODS_END
+        assert removal(steps).is_removing(there)
+
+    run_steps(story)
+
+
+def test_what_waited_for_pods_goes_at_once_when_their_set_is_edited() -> None:
+    async def story(steps: Steps) -> None:
+        there = await many_ending(steps)
+        await removed(steps, Delete(kinds.CLIQUES, CLIQUE, there.uid))
+        await steps.patch(kinds.CLIQUESETS, SET.name, {"spec": {"replicas": 2}})
+        await children(steps)
+        assert await steps.names(kinds.CLIQUES) == []
+        assert not removal(steps).is_removing(there)
+
+    run_steps(story)
+
+
+def test_of_a_set_that_goes_while_its_pods_end_nothing_is_remembered() -> None:
+    async def story(steps: Steps) -> None:
+        there = await many_ending(steps)
+        await removed(steps, Delete(kinds.CLIQUES, CLIQUE, there.uid))
+        await steps.delete(kinds.CLIQUESETS, SET.name)
+        await children(steps)
+        assert await steps.names(kinds.CLIQUES) == [CLIQUE.name]
+        await asyncio.sleep(PAUSE_SECONDS)
+        await children(steps)
+        assert await steps.names(kinds.CLIQUES) == []
+        assert not removal(steps).is_removing(there)
 
     run_steps(story)

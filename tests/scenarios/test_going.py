@@ -5,14 +5,17 @@ The collector of these worlds gets through twenty objects a second, as a real on
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
+import msgspec
 import pytest
 from tests.scenarios.stories import gates_of, key, owner_of, uid_of, until_gone, until_running
 
 from grove.api import kinds, labels
+from grove.api.config import Controllers, SetController
 from grove.embedded.actors.kubelet import KubeletOptions
 from grove.embedded.faults import Fault
-from grove.meta import Manifest, Resource, resource
+from grove.meta import Key, Manifest, Resource, resource
 from grove.testing import make
 from grove.testing.virtual_time import virtual_loop
 from grove.testing.world import OPERATOR, World, WorldOptions, run_world
@@ -446,6 +449,42 @@ def test_who_scales_out_again_does_not_wait_for_the_pods_that_still_end() -> Non
         assert [each["status"]["phase"] for each in await world.pods()] == ["Running"] * 80
 
     run_world(story, options())
+
+
+async def deleted_elsewhere(world: World, act: str) -> None:
+    """In two namespaces as many sets as the operator looks at at once go; their pods end in turn."""
+    for namespace in ("alpha", "beta"):
+        await world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        manifest = ending_in_turn(8)
+        await world.apply({**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}})
+    await world.settle()
+    assert len(await world.all(kinds.PODS)) == 160
+    for namespace in ("alpha", "beta"):
+        if act == "scaled to nothing":
+            await world.user.merge_patch(kinds.CLIQUESETS, Key(namespace, "train"), {"spec": {"replicas": 0}})
+        else:
+            await world.user.delete(kinds.CLIQUESETS, Key(namespace, "train"), propagation=act)
+
+
+@pytest.mark.parametrize("act", ["scaled to nothing", "Background"])
+def test_a_set_of_another_tenant_does_not_wait_for_the_pods_of_sets_that_go(act: str) -> None:
+    async def story(world: World) -> None:
+        await deleted_elsewhere(world, act)
+        await asyncio.sleep(0.5)
+        await world.apply(workload(1))
+
+        async def gang_is_there() -> bool:
+            return await world.gang("train-0") is not None
+
+        assert await seconds_until(world, gang_is_there, "the gang is there") < 0.5
+        assert len(await world.all(kinds.PODS)) > 2, "pods of the others still end"
+        await world.settle()
+        assert len(await world.all(kinds.PODS)) == 2
+
+    one_at_once = msgspec.structs.replace(
+        options().configuration, controllers=Controllers(pod_clique_set=SetController(concurrent_syncs=1))
+    )
+    run_world(story, replace(options(), nodes=16, configuration=one_at_once))
 
 
 def test_a_gated_pod_of_a_set_that_goes_never_starts() -> None:

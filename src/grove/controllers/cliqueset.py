@@ -96,9 +96,9 @@ class CliqueSetReconciler:
     async def reconcile(self, key: Key) -> Outcome:
         seen = self.observe(key)
         await self._release_domains(key)
-        await self.deps.removal.children(key, seen, self.barrier)
-        if seen is None:
-            return DONE
+        waits = await self.deps.removal.children(key, seen, self.barrier)
+        if seen is None or waits != DONE:
+            return waits
         if (released := await self.release(seen.cliqueset)) is not None:
             return released
         judgement, again = await self.tried(seen, self.judge(seen))
@@ -108,7 +108,7 @@ class CliqueSetReconciler:
             return DONE
         living = await self.deps.liveness.without_orphans(batch.changes, seen.children)
         changes = [change for change in living if not self._is_opening(change)]
-        applied, contested = await self.apply(key, changes)
+        applied, *later = await self.apply(seen.cliqueset, changes)
         turns = bool(seen.update and seen.update.new_turns) and not judgement.refused
         lately = batch.more and not applied.failures and not turns and self._said_lately(key)
         waiting = self.recycling.pending(seen) if not judgement.refused else []
@@ -127,7 +127,7 @@ class CliqueSetReconciler:
             if self.leaving(seen, judgement)
             else DONE,
             After(MOVING_SECONDS, "gates are being opened") if len(changes) < len(living) else DONE,
-            After(contested, "another writer keeps changing a field") if contested is not None else DONE,
+            *later,
             After(FORGET_SECONDS, "a field was contested") if self.contests.notices(key) else DONE,
             After(AGAIN_SECONDS, "a ResourceClaimTemplate has not been read yet")
             if self.deps.devices.unread(seen.cliqueset)
@@ -149,19 +149,21 @@ class CliqueSetReconciler:
             return await liveness.confirmed(kinds.CLIQUESETS, cliqueset)
         return True
 
-    async def apply(self, key: Key, changes: Sequence[Change]) -> tuple[Applied, float | None]:
-        """Write the changes; and in how many seconds those may be written that are held back as contested."""
+    async def apply(
+        self, cliqueset: PodCliqueSet, changes: Sequence[Change]
+    ) -> tuple[Applied, Outcome, Outcome]:
+        """Write the changes; and when those are due that are contested, or that wait for pods to end."""
+        key, removal = cliqueset.key, self.deps.removal
         # From before the first await on: nobody opens the gates of a gang that is about to be deleted.
-        doomed = {each.key for each in changes if isinstance(each, Delete) and each.resource == kinds.GANGS}
-        self.deps.deleting.update(doomed)
-        try:
+        with removal.removing(key, changes):
             sifted = await self.contests.sift(key, changes)
-            async with self.deps.removal.pods_first(key, sifted.changes, self.barrier):
-                applied = await self.deps.applier.apply(sifted.changes, barrier=self.barrier, key=key)
-        finally:
-            self.deps.deleting.difference_update(doomed)
+            due, waits = await removal.pods_first(cliqueset, sifted.changes, self.barrier)
+            applied = await self.deps.applier.apply(due, barrier=self.barrier, key=key)
         self.contests.put_back(key, applied.done)
-        return applied, sifted.wait
+        contested = (
+            After(sifted.wait, "another writer keeps changing a field") if sifted.wait is not None else DONE
+        )
+        return applied, contested, waits
 
     def _is_opening(self, change: Change) -> bool:
         """Whether a gang would be deleted while its gates are being opened: a pod would start without it."""

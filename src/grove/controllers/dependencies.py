@@ -38,6 +38,5 @@ class Dependencies:
     devices: Devices
     removal: Removal
     clock: Clock
-    #: Gangs whose gates are being opened, and gangs that are being deleted: never both at the same time.
+    #: Gangs whose gates are being opened; `removal` knows those that are being deleted. Never both at once.
     opening: set[Key] = field(default_factory=set)
-    deleting: set[Key] = field(default_factory=set)

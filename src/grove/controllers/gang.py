@@ -53,7 +53,8 @@ class GangReconciler:
         self.barrier: WriteBarrier = NO_BARRIER
 
     async def reconcile(self, key: Key) -> Outcome:
-        if key in self.deps.deleting:
+        known = self.deps.cache.store(PodGang).get(key)
+        if known is not None and self.deps.removal.is_removing(known):
             return After(REMOVING_SECONDS, "its set removes it")
         state = await self.observe(key)
         if state is None:
@@ -218,7 +219,7 @@ class GangReconciler:
     async def open_gates(self, state: GangState, plan: GangPlan, reported: GangReportResult) -> None:
         """Open the gates that may open now, never of a gang that is being deleted."""
         gang = reported.gang
-        if not plan.gates or gang.key in self.deps.deleting:
+        if not plan.gates or self.deps.removal.is_removing(gang):
             return
         self.deps.opening.add(gang.key)
         try:

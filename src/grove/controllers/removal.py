@@ -1,18 +1,15 @@
 """Deletes pods whose clique, scaling group or set goes, directly and many at once, and then other children.
 
-Where many pods go, the other children wait for them while they are still ending: pods hold nodes, nothing
-else does, and the API server has only so much time for all of them.
+Where many pods go, the other children wait until those have ended (`memory.endings`).
 
 The garbage collector would do the same, at its own pace. What is doomed is decided in `plan.doomed`. The
 cache only tells where to look: nothing is deleted before the API server has said that the owner is gone or
 awaited, and every deletion names the version that was decided on. The collector does what is left out here.
 """
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from grove.api import kinds, labels
 from grove.api.clique import PodClique
@@ -21,6 +18,7 @@ from grove.api.pod import Pod
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.controllers.apply import Applied, Applier, WriteBarrier
 from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_OWNER
+from grove.controllers.memory.endings import Endings
 from grove.errors import Conflict, NotFound
 from grove.kube.client import Client
 from grove.meta import Key, Object, Resource
@@ -28,6 +26,8 @@ from grove.plan.changes import Change, Delete
 from grove.plan.children import CliqueSetState, registry
 from grove.plan.doomed import Fate, Owners, deletions, doomed_pods, only_owner
 from grove.runtime.cache import Cache
+from grove.runtime.clock import Clock
+from grove.runtime.outcome import DONE, After, Outcome
 
 #: Kinds that are deleted together with the pods. The others are few, and pods use them until they are gone.
 _DIRECT = tuple(
@@ -42,13 +42,7 @@ _DIRECT = tuple(
     )
 )
 
-#: So many pods that go at once keep an API server busy.
-MANY_PODS: Final = 64
-#: Other children wait for them so long at most.
-PODS_FIRST_SECONDS: Final = 10.0
-#: When none has gone for so long, they take their time to stop, and nothing is busy meanwhile.
-PODS_PAUSE_SECONDS: Final = 0.5
-_LOOK_SECONDS: Final = 0.1
+PODS_END = "its pods are ending, and the other children go after them"
 
 log = logging.getLogger(__name__)
 
@@ -56,49 +50,55 @@ log = logging.getLogger(__name__)
 class Removal:
     """Removes what goes with its owner, and the pods of cliques that their set removes."""
 
-    def __init__(self, client: Client, cache: Cache, applier: Applier) -> None:
+    def __init__(self, client: Client, cache: Cache, applier: Applier, clock: Clock) -> None:
         self._client = client
         self._cache = cache
         self._applier = applier
+        self._endings = Endings(clock)
         self._cached = Owners(
             lambda key: cache.store(PodCliqueSet).get(key),
             lambda key: cache.store(PodCliqueScalingGroup).get(key),
         )
         #: UIDs of pods whose deletion was sent; the cache may not show it yet.
         self._sent: set[str] = set()
-        #: UIDs of cliques that their set removes at this moment.
-        self._removing: set[str] = set()
+        #: By the name of a set, UIDs of the cliques and gangs that it removes at this moment.
+        self._removing: dict[Key, frozenset[str]] = {}
 
     def forget(self, pod: str) -> None:
         """A pod of this UID is gone."""
         self._sent.discard(pod)
+        self._endings.gone(pod)
 
-    def is_removing(self, clique: PodClique) -> bool:
-        """Whether the set of a clique removes it at this moment."""
-        return clique.uid in self._removing
+    def is_removing(self, item: Object) -> bool:
+        """Whether its set removes a clique or gang at this moment: nothing is made or opened for it."""
+        return any(item.uid in uids for uids in self._removing.values())
 
     def is_doomed(self, item: Object) -> bool:
         """Whether an object goes with its owner, as far as the cache knows: nothing is made for it."""
         return self._cached.fate(item) is not Fate.STAYS
 
-    @asynccontextmanager
+    @contextmanager
+    def removing(self, key: Key, changes: Iterable[Change]) -> Iterator[None]:
+        """A set removes children within the block, and beyond it if they wait for its pods to end."""
+        self._removing[key] = frozenset(change.uid for change in changes if isinstance(change, Delete))
+        try:
+            yield
+        finally:
+            if not self._endings.waits(key):
+                self._removing.pop(key, None)
+
     async def pods_first(
-        self, key: Key, changes: Sequence[Change], barrier: WriteBarrier
-    ) -> AsyncIterator[None]:
-        """Deletes the pods of cliques that are about to be removed; none is made again within the block.
+        self, cliqueset: PodCliqueSet, changes: Sequence[Change], barrier: WriteBarrier
+    ) -> tuple[list[Change], Outcome]:
+        """Delete the pods of cliques that a set removes; what may be written now, and when the rest may.
 
         A pod that cannot be deleted now does not keep its clique: it is found once that is gone.
         """
-        cliques = {
-            each.uid for each in changes if isinstance(each, Delete) and each.resource == kinds.CLIQUES
-        }
-        self._removing |= cliques
-        try:
-            pods = (pod for uid in cliques for pod in self._pods_owned_by(uid))
-            await self._until_ended(key, await self._delete(key, pods, barrier))
-            yield
-        finally:
-            self._removing -= cliques
+        key, removals = cliqueset.key, [each for each in changes if isinstance(each, Delete)]
+        cliques = [each.uid for each in removals if each.resource == kinds.CLIQUES]
+        pods = await self._delete(key, (pod for uid in cliques for pod in self._pods_owned_by(uid)), barrier)
+        waits = self._until_ended(key, pods, cliqueset.metadata.generation, barrier, removals)
+        return [each for each in changes if waits == DONE or not isinstance(each, Delete)], waits
 
     async def pods_left(self, key: Key, barrier: WriteBarrier) -> None:
         """Delete the pods whose clique of this name is gone, or is deleted in the foreground."""
@@ -113,10 +113,19 @@ class Removal:
         # A pod that changed meanwhile wakes its clique once the cache shows how.
         _raise_unless(Conflict, applied)
 
-    async def children(self, key: Key, seen: CliqueSetState | None, barrier: WriteBarrier) -> None:
-        """Delete what goes with the set of this name, with an earlier one, or with one of its groups."""
+    async def children(self, key: Key, seen: CliqueSetState | None, barrier: WriteBarrier) -> Outcome:
+        """Delete what goes with the set of this name, with an earlier one, or with one of its groups.
+
+        And when to look again, where something is left that waits for pods to end.
+        """
+        if seen is None:
+            if wait := self._endings.wait(key):
+                return After(wait, PODS_END)
+            self._removing.pop(key, None)
+        elif (edited := await self._interrupted(seen.cliqueset, barrier)) != DONE:
+            return edited
         if not self._may_have_doomed(key, seen):
-            return
+            return DONE
         suspects = [
             (kind.resource, item)
             for kind in _DIRECT
@@ -124,7 +133,7 @@ class Removal:
             if self.is_doomed(item)
         ]
         if not any(self._can_do_something(*each) for each in suspects):
-            return
+            return DONE
         owners = await self._owners(key, [item for _, item in suspects])
         going = await self._going_cliques(key, suspects, owners)
         pods = await self._delete(key, (pod for uid in going for pod in self._pods_owned_by(uid)), barrier)
@@ -134,14 +143,27 @@ class Removal:
             if not item.terminating
             and (going.get(item.uid) if resource == kinds.CLIQUES else owners.fate(item)) is Fate.GOES
         ]
-        if removals and (seen is None or seen.cliqueset.terminating):
-            # Where the set lives, or one was made again under its name, somebody waits for their names.
-            await self._until_ended(key, pods)
+        # Where the set lives, or one was made again under its name, somebody waits for their names.
+        if removals and seen is None and (waits := self._until_ended(key, pods, 0, barrier)) != DONE:
+            return waits
         applied = await self._applier.apply(removals, barrier=barrier, key=key, to_the_end=True)
         if removals:
             log.info("children removed", extra={"set": str(key), "children": len(applied.done)})
         for each in (applied, pods):
             each.raise_failure()
+        return DONE
+
+    async def _interrupted(self, cliqueset: PodCliqueSet, barrier: WriteBarrier) -> Outcome:
+        """Delete what still waited for pods when its set was edited, which may want the same names again."""
+        key = cliqueset.key
+        removals = self._endings.interrupted(key, cliqueset.metadata.generation)
+        if not removals:
+            return DONE
+        with self.removing(key, removals):
+            applied = await self._applier.apply(removals, barrier=barrier, key=key, to_the_end=True)
+        log.info("children removed", extra={"set": str(key), "children": len(applied.done)})
+        applied.raise_failure()
+        return After(0.0, "the set was edited while its pods were ending")
 
     def _may_have_doomed(self, key: Key, seen: CliqueSetState | None) -> bool:
         """Whether it is worth looking at every child: few sets have any that goes with an owner."""
@@ -227,23 +249,20 @@ class Removal:
             log.info("pods deleted", extra={of: str(key), "pods": len(done)})
         return applied
 
-    async def _until_ended(self, key: Key, deleted: Applied) -> None:
-        """Wait while deleted pods go one after the other and nobody edits their set."""
+    def _until_ended(
+        self,
+        key: Key,
+        deleted: Applied,
+        generation: int,
+        barrier: WriteBarrier,
+        later: Sequence[Delete] = (),
+    ) -> Outcome:
+        """When to look whether the other children may go; done if they need not wait for their pods."""
         pods = {change.uid for change in deleted.done if isinstance(change, Delete)}
-        if len(pods) < MANY_PODS:
-            return
-        edited = self._generation(key)
-        left, paused = len(pods), 0.0
-        for _ in range(round(PODS_FIRST_SECONDS / _LOOK_SECONDS)):
-            before, left = left, len(pods & self._sent)
-            paused = 0.0 if left < before else paused + _LOOK_SECONDS
-            if not left or paused > PODS_PAUSE_SECONDS or self._generation(key) != edited:
-                return
-            await asyncio.sleep(_LOOK_SECONDS)
-
-    def _generation(self, key: Key) -> int:
-        cliqueset = self._cache.store(PodCliqueSet).get(key)
-        return cliqueset.metadata.generation if cliqueset is not None else 0
+        # Of those that are gone already, nobody would hear any more.
+        self._endings.begin(key, pods & self._sent, generation, barrier.wake)
+        wait = self._endings.wait(key, later)
+        return After(wait, PODS_END) if wait else DONE
 
 
 def _owner_names(items: Iterable[Object], resource: Resource) -> set[str]:
