@@ -350,6 +350,21 @@ def test_allowed(edit: Edit) -> None:
     assert validate(view(edit)) == []
 
 
+@pytest.mark.parametrize(
+    ("edit", "field"),
+    [
+        (with_spec(0, replicas=-1), f"{CLIQUES}[0].spec.replicas"),
+        (with_spec(0, replicas=-1, autoScalingConfig={"maxReplicas": 3}), f"{CLIQUES}[0].spec.replicas"),
+        (with_group(replicas=-1, scaleConfig={"maxReplicas": 3}), f"{GROUPS}[0].replicas"),
+    ],
+    ids=["of a role", "of a role that is scaled", "of a group that is scaled"],
+)
+def test_a_mistake_in_replicas_is_told_once_and_not_of_what_is_derived_from_them(
+    edit: Edit, field: str
+) -> None:
+    assert [error.field for error in validate(view(edit))] == [field]
+
+
 def test_a_name_over_the_budget_is_refused_with_the_budget_at_both_names() -> None:
     found = validate(view(name="l" * 41))
     assert {error.field for error in found} == {

@@ -45,17 +45,27 @@ def _default_clique(spec: Manifest) -> None:
     _set(spec, "roleName", "")
     _set(spec, "replicas", 1)
     # A role that is scaled to zero gets its minimum when it is scaled up: 0 could never be changed again.
-    if spec["replicas"]:
-        _set(spec, "minAvailable", spec["replicas"])
+    replicas = _count(spec["replicas"])
+    if replicas:
+        _set(spec, "minAvailable", replicas)
     if spec.get("autoScalingConfig") is not None:
-        _set(spec["autoScalingConfig"], "minReplicas", spec["replicas"] or spec.get("minAvailable") or 1)
+        _set(spec["autoScalingConfig"], "minReplicas", replicas or _count(spec.get("minAvailable")) or 1)
 
 
 def _default_group(group: Manifest) -> None:
     _set(group, "replicas", 1)
     _set(group, "minAvailable", 1)
     if group.get("scaleConfig") is not None:
-        _set(group["scaleConfig"], "minReplicas", group["replicas"] or group["minAvailable"])
+        minimum = _count(group["replicas"]) or _count(group["minAvailable"]) or 1
+        _set(group["scaleConfig"], "minReplicas", minimum)
+
+
+def _count(value: object) -> int:
+    """A number of replicas from which others may be derived; 0 for what will be refused by itself.
+
+    A default derived from a mistake would be a second mistake, in a field that nobody wrote.
+    """
+    return value if isinstance(value, int) and value is not True and value > 0 else 0
 
 
 def _object(parent: Manifest, field: str) -> Manifest:
