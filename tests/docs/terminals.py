@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -68,9 +68,7 @@ class Server:
             self.kill()
 
     def kill(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+        _kill(self._process)
 
 
 class Terminals:
@@ -130,18 +128,21 @@ class Terminals:
 
     def _run(self, command: str) -> tuple[int, str]:
         """The exit code of a command and what it printed, on standard output and error."""
-        ran = subprocess.run(
+        started = subprocess.Popen(
             ["bash", "-o", "pipefail", "-c", command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            start_new_session=True,
             text=True,
-            timeout=SECONDS,
-            check=False,
             cwd=self.folder,
             env=self._environment,
         )
-        return ran.returncode, ran.stdout
+        try:
+            printed, _ = started.communicate(timeout=SECONDS)
+        finally:
+            _kill(started)
+        return started.returncode, printed
 
     def stop(self) -> None:
         """Stop every server, the last one first."""
@@ -151,6 +152,13 @@ class Terminals:
     def kill(self) -> None:
         for server in self._servers.values():
             server.kill()
+
+
+def _kill(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+    """End a process with everything that it started: a shell that is killed leaves its commands running."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _refused(step: Step) -> bool:

@@ -208,3 +208,21 @@ def test_many_who_ask_at_once_and_leave_disturb_nobody(
 
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(main())
+
+
+def test_whoever_opens_many_connections_keeps_nobody_else_from_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listening, "_MOST_CONNECTIONS", 3)
+
+    async def story(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        silent = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(5)]
+        assert await reader.read() == b""
+        assert await silent[0][0].read() == b""
+        latest, asking = await asyncio.open_connection("127.0.0.1", server.port)
+        asking.write(GET)
+        assert (await answer(latest))[1] == b"hello\n"
+        for _, waiting in [*silent, (latest, asking)]:
+            waiting.close()
+
+    with_server(story)

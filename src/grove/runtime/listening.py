@@ -14,6 +14,8 @@ log = logging.getLogger(__name__)
 
 #: A connection on which nobody asks anything, or takes what was answered, for so long is closed.
 _IDLE_SECONDS: Final = 75.0
+#: More connections than this end the oldest one: whoever opens many keeps no probe from its answer.
+_MOST_CONNECTIONS: Final = 256
 #: How long an answer under way may take when the server stops.
 _LAST_SECONDS: Final = 1.0
 
@@ -71,6 +73,10 @@ class Listener:
                 await asyncio.wait(late)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._served) >= _MOST_CONNECTIONS:
+            oldest = next(iter(self._served))
+            oldest.transport.abort()
+            self._served.pop(oldest)
         self._served[writer] = asyncio.current_task()
         # An answer has left us before the next request is read: nothing piles up for a reader that stopped.
         writer.transport.set_write_buffer_limits(0)
@@ -80,7 +86,7 @@ class Listener:
         except (OSError, EOFError, asyncio.LimitOverrunError):
             writer.transport.abort()  # gone, silent or deaf for too long, or not a browser
         finally:
-            del self._served[writer]
+            self._served.pop(writer, None)
             writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
