@@ -3,10 +3,10 @@
 import asyncio
 import pstats
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
@@ -18,7 +18,7 @@ from bench.floor import Wanted, measure_floor
 from bench.measure import limit_for, measure, profiled
 from bench.observer import BenchFailed
 from bench.pages import write_page
-from bench.planes import Kind, Plane
+from bench.planes import Kind, Plane, Players
 from bench.processes import ROOT
 from bench.results import Floor, Report, Run, median_floor, median_run, read, save
 from bench.surroundings import empty_report
@@ -41,12 +41,14 @@ def say(text: str) -> None:
     print(f"bench: {text}", file=sys.stderr, flush=True)
 
 
-async def take(cases: Sequence[Case], *, repeat: int, plane: Plane, profile: Path | None) -> Report:
+async def take(
+    cases: Sequence[Case], *, repeat: int, plane: Plane, profile: Path | None, settings: str
+) -> Report:
     """Measure these cases and their floors, so many times each, in turn; the largest only once.
 
     Each case right after its floors: a shared machine is not equally fast for an hour.
     """
-    report = empty_report(plane, repeat)
+    report = empty_report(plane, repeat, settings)
     runs: dict[str, list[Run]] = {case.name: [] for case in cases}
     floors: dict[Wanted, list[Floor]] = {}
     for turn in range(1, repeat + 1):
@@ -60,7 +62,9 @@ async def take(cases: Sequence[Case], *, repeat: int, plane: Plane, profile: Pat
                     say(f"{wanted}{of} ...")
                     taken.append(await measure_floor(wanted, plane=plane, limit=limit_for(wanted.pods)))
             say(f"{case.name}: {case.pods} pods{of} ...")
-            runs[case.name].append(await measure(case, plane=plane, say=say, profile=profile))
+            runs[case.name].append(
+                await measure(case, plane=plane, say=say, profile=profile, settings=settings)
+            )
     return replace(
         report,
         runs=tuple(median_run(each) for each in runs.values()),
@@ -79,9 +83,9 @@ def _floors(case: Case, plane: Plane) -> list[Wanted]:
     return found
 
 
-async def _unless_told(cases: Sequence[Case], *, repeat: int, plane: Plane, profile: Path | None) -> Report:
+async def _unless_told(work: Coroutine[Any, Any, Report]) -> Report:
     with stop_on_signals() as stop:
-        return await unless_stopped(take(cases, repeat=repeat, plane=plane, profile=profile), stop)
+        return await unless_stopped(work, stop)
 
 
 def _chosen(only: Sequence[str], quick: bool) -> Sequence[Case]:
@@ -93,11 +97,14 @@ def _chosen(only: Sequence[str], quick: bool) -> Sequence[Case]:
     return QUICK if quick else CASES
 
 
-def _measured(cases: Sequence[Case], repeat: int, plane: Plane, profile: Path | None) -> Report:
+def _measured(
+    cases: Sequence[Case], repeat: int, plane: Plane, profile: Path | None, settings: str
+) -> Report:
     if profile is not None:
         profile.mkdir(parents=True, exist_ok=True)
     try:
-        return run_loop(_unless_told(cases, repeat=repeat, plane=plane, profile=profile))
+        work = take(cases, repeat=repeat, plane=plane, profile=profile, settings=settings)
+        return run_loop(_unless_told(work))
     except (Interrupted, KeyboardInterrupt, asyncio.CancelledError):
         say("stopped; nothing was written")
         raise typer.Exit(130) from None
@@ -132,6 +139,14 @@ def bench(
     control_plane: Annotated[
         Kind, typer.Option(help="What answers: the embedded cluster, or real programs (after `make real`).")
     ] = Kind.EMBEDDED,
+    players: Annotated[
+        Players,
+        typer.Option(help="Who plays nodes and kubelets of real programs: our simulator, or kwok."),
+    ] = Players.OURS,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(help="A line of the operator's configuration: 'fieldOwnership: Untracked'; repeatable."),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Fail when a target is missed.")] = False,
     last: Annotated[bool, typer.Option("--last", help="Use the kept results; measure nothing.")] = False,
     output: Annotated[
@@ -147,9 +162,19 @@ def bench(
     ] = None,
 ) -> None:
     """Measure how fast Grove makes pods run, and what that costs."""
-    cases, plane = _chosen(only or (), quick), Plane(control_plane, kubernetes)
-    report = _last(plane.kind) if last else _measured(cases, repeat, plane, profile)
-    file = output or (RESULTS[plane.kind] if cases == CASES and profile is None and not last else None)
+    cases, plane = _chosen(only or (), quick), Plane(control_plane, kubernetes, players=players)
+    usual = players is Players.OURS and not settings
+    if players is not Players.OURS and not plane.real:
+        raise typer.BadParameter("kwok plays on real programs only", param_hint="--players")
+    if write_docs and not usual:
+        raise typer.BadParameter(
+            "the page's tables are of our players and defaults", param_hint="--write-docs"
+        )
+    lines = "".join(f"{line}\n" for line in settings or ())
+    report = _last(plane.kind) if last else _measured(cases, repeat, plane, profile, lines)
+    # Only what every reader would measure is kept beside the code.
+    kept = usual and cases == CASES and profile is None and not last
+    file = output or (RESULTS[plane.kind] if kept else None)
     if file is not None:
         save(report, file)
         say(f"written to {file.name}")

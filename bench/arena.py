@@ -161,10 +161,10 @@ async def arena(plane: Plane, *, profile: Path | None = None) -> AsyncIterator[A
         pids, players = dict(await cluster.ask("pids")), None
         if plane.real:
             arguments = (str(folder / "kubeconfig"), plane.minor)
-            launch = Launch("players", "bench.players_process", arguments, seen, answers=True)
+            launch = Launch("players", plane.players.module, arguments, seen, answers=True)
             players = await stack.enter_async_context(started(launch, folder))
-            await players.answer()
-            pids["players"] = players.pid
+            # Who plays may be a program of its own, which that process has started.
+            pids["players"] = (await players.answer()).get("pid", players.pid)
         client = Client(
             HttpTransport(load(str(folder / "kubeconfig"))),
             limiter=Limiter.off(),

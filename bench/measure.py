@@ -32,11 +32,16 @@ def limit_for(pods: int) -> float:
 
 def profiled(plane: Plane) -> tuple[str, ...]:
     """Whose time a profile accounts for."""
-    return "operator", plane.profiled
+    return ("operator", plane.profiled) if plane.profiled else ("operator",)
 
 
-async def measure(case: Case, *, plane: Plane, say: Say, profile: Path | None = None) -> Run:
-    """One run on a fresh cluster with a fresh operator, whose profiles are left in the folder, if given."""
+async def measure(
+    case: Case, *, plane: Plane, say: Say, profile: Path | None = None, settings: str = ""
+) -> Run:
+    """One run on a fresh cluster with a fresh operator, whose profiles are left in the folder, if given.
+
+    `settings` are further lines of its configuration.
+    """
     files = (
         {who: profile / f"{case.name}.{who}.prof" for who in profiled(plane)} if profile is not None else {}
     )
@@ -45,14 +50,14 @@ async def measure(case: Case, *, plane: Plane, say: Say, profile: Path | None = 
         Observer(place.client, case.pods, len(cliquesets(case))).watching() as observer,
     ):
         await place.make_namespaces(manifest_key(each).namespace for each in cliquesets(case))
-        async with place.operator(profile=files.get("operator")) as operator:
+        async with place.operator(profile=files.get("operator"), settings=settings) as operator:
             run = await _apply(case, place, operator, observer)
             say(f"{case.name}: running after {run.running:.2f} s, {run.writes_per_pod:.2f} writes a pod")
             if case not in RESTARTED or profile is not None:
                 return await _delete(case, place, operator, observer, run)
         await place.cluster.ask("forget")
         began = time.monotonic()
-        async with place.operator() as operator:
+        async with place.operator(settings=settings) as operator:
             ready = time.monotonic() - began
             counts = await place.quiet_writes(operator)
             run = run.with_restart(sum(counts.values()), ready)

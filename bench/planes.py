@@ -11,6 +11,18 @@ class Kind(StrEnum):
     REAL = "real"
 
 
+class Players(StrEnum):
+    """Who plays nodes and kubelets on a real control plane."""
+
+    OURS = "ours"
+    KWOK = "kwok"
+
+    @property
+    def module(self) -> str:
+        """The process that plays them."""
+        return "bench.kwok_process" if self is Players.KWOK else "bench.players_process"
+
+
 @dataclass(frozen=True, slots=True)
 class Plane:
     """A control plane of one Kubernetes minor, with one scheduler."""
@@ -21,6 +33,7 @@ class Plane:
     scheduler: str = ""
     #: How many objects the embedded garbage collector gets through in a second; 0 for as many as it can.
     collected_per_second: float = 0.0
+    players: Players = Players.OURS
 
     @property
     def real(self) -> bool:
@@ -38,5 +51,7 @@ class Plane:
 
     @property
     def profiled(self) -> str:
-        """The process of it that is written in Python and can be profiled."""
+        """The process of it that is written in Python and can be profiled; empty where there is none."""
+        if self.players is Players.KWOK:
+            return ""
         return "players" if self.real else "cluster"

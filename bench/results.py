@@ -115,6 +115,10 @@ class Report:
     floors: tuple[Floor, ...] = ()
     #: `embedded` or `real`.
     control_plane: str = "embedded"
+    #: Who played nodes and kubelets: `ours` or `kwok`.
+    players: str = "ours"
+    #: Further lines of the operator's configuration.
+    settings: str = ""
 
     @property
     def others(self) -> Others | None:

@@ -12,7 +12,7 @@ from bench.processes import ROOT
 from bench.results import Report
 
 
-def empty_report(plane: Plane, repeat: int) -> Report:
+def empty_report(plane: Plane, repeat: int, settings: str = "") -> Report:
     """A report of this moment and place, without measurements."""
     return Report(
         date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -22,6 +22,8 @@ def empty_report(plane: Plane, repeat: int) -> Report:
         kubernetes=plane.minor,
         repeat=repeat,
         control_plane=plane.kind,
+        players=plane.players,
+        settings=settings,
     )
 
 

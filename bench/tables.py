@@ -8,7 +8,7 @@ from rich.table import Table
 from bench.beside import beside_go, costs
 from bench.checks import Verdict
 from bench.load import Others
-from bench.planes import Kind
+from bench.planes import Kind, Players
 from bench.reference import EXPLAINED
 from bench.results import Floor, Report, Run, times
 
@@ -78,6 +78,13 @@ def _time(seconds: float) -> str:
     return f"{seconds:.2f} s"
 
 
+def _unusual(report: Report) -> str:
+    """What makes a measurement another one than everybody's."""
+    players = " with kwok" if report.players == Players.KWOK else ""
+    lines = ", ".join(report.settings.splitlines())
+    return f"{players} ({lines})" if lines else players
+
+
 def table(report: Report) -> Table:
     """The measurements, for a terminal."""
     made = Table(box=ASCII2, title=caption(report), title_justify="left", title_style="")
@@ -114,7 +121,7 @@ def caption(report: Report) -> str:
     )
     return (
         f"{report.date}, commit {report.commit}, Python {report.python}, "
-        f"{report.control_plane} Kubernetes {report.kubernetes}, {report.machine}; {times}"
+        f"{report.control_plane} Kubernetes {report.kubernetes}{_unusual(report)}, {report.machine}; {times}"
         f"{_beside(report.others)}"
     )
 

@@ -60,3 +60,8 @@ def test_the_load_of_others_is_kept_with_the_results(tmp_path: Path) -> None:
     report = replace(EMPTY, runs=(replace(RUN, others=MUCH),))
     save(report, tmp_path / "results.json")
     assert read(tmp_path / "results.json") == report
+
+
+def test_a_measurement_with_other_players_or_settings_says_so() -> None:
+    told = caption(replace(EMPTY, players="kwok", settings="fieldOwnership: Untracked\n"))
+    assert "Kubernetes 1.36 with kwok (fieldOwnership: Untracked), a machine" in told

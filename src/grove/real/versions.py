@@ -21,10 +21,12 @@ ETCD_MINIMUM = (3, 5, 13)
 GO_MINIMUM = (1, 26)
 
 HELM_VERSION = "4.3.1"
+KWOK_VERSION = "0.7.0"
 CERT_MANAGER_VERSION = "1.21.2"
 
 ETCD = "etcd"
 HELM = "helm"
+KWOK = "kwok"
 APISERVER = "kube-apiserver"
 CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
@@ -149,6 +151,12 @@ def helm_tool() -> Tool:
     return Tool(HELM, HELM_VERSION, "helm", f"{source}/cmd/helm", source)
 
 
+def kwok_tool() -> Tool:
+    """A simulator of nodes and kubelets that others use: the benchmark can be taken with it, too."""
+    source = "sigs.k8s.io/kwok"
+    return Tool(KWOK, KWOK_VERSION, "kwok", f"{source}/cmd/kwok", source)
+
+
 def promtool() -> Tool:
     """What tests alert rules; without the clouds in which Prometheus can look for targets."""
     module = "github.com/prometheus/prometheus"
@@ -186,6 +194,7 @@ TOOLS: Mapping[str, Callable[[], Tool]] = {
     "cainjector": cainjector,
     "cert-manager": cert_manager,
     "helm": helm_tool,
+    "kwok": kwok_tool,
     "promtool": promtool,
 }
 
