@@ -1,4 +1,4 @@
-"""The targets, held against a report: counts and ratios, which hold on any machine, and one time. Pure.
+"""The targets, held against a report: counts, ratios, and a few limits of time, CPU and memory. Pure.
 
 On a real control plane times are held against the floor of the same run; counts are held on the embedded one.
 """

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from bench.cases import case_named
 from bench.load import Others, most
 
 
@@ -134,7 +135,7 @@ class Report:
 
     def same_pods(self, run: Run, *, services: bool = False) -> Floor | None:
         """What the pods of a case need in their gangs, whoever made them."""
-        same = (run.pods, run.pods // int(run.case.partition("x")[0]), services)
+        same = (run.pods, case_named(run.case).size, services)
         return next(
             (each for each in self.floors if (each.pods, each.gang_size, each.services) == same), None
         )

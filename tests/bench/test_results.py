@@ -169,6 +169,12 @@ def test_every_target_of_a_real_control_plane_can_be_missed(targets: int, worse:
     assert len(missed) == targets
 
 
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_floor_of_the_same_pods_is_found_for_every_case(case: Case) -> None:
+    floor = Floor(case.pods, 1.0, 2.0, 4.0, 0.5, gang_size=case.size)
+    assert replace(EMPTY, floors=(floor,)).same_pods(run(case.name)) == floor
+
+
 def test_without_a_floor_nothing_is_said_about_multiples_of_it() -> None:
     report = replace(good_real_report(), floors=())
     assert [verdict.met for verdict in verdicts(report)] == [None] * 12 + [True] * 4 + [None] + [True] * 4
