@@ -68,7 +68,7 @@ compat: setup-dev ## Check against the data in ../shared (samples, upstream CRDs
 	@if [ -d "$(SHARED)/data" ]; then GROVE_SHARED="$(SHARED)" $(BIN)/python -m pytest -m compat tests; \
 	else echo "make compat: $(SHARED)/data is not there, so nothing was compared; this is fine in a plain clone."; fi
 
-bench: setup ## Measure apply -> running at 10 to 5000 pods; CONTROL_PLANE=real (after `make real`) for real programs, KUBERNETES=1.36
+bench: setup ## Measure apply -> running at 10 to 10,000 pods; CONTROL_PLANE=real (after `make real`) for real programs, KUBERNETES=1.36
 	@$(BIN)/python -m bench --control-plane "$(CONTROL_PLANE)" --kubernetes "$(KUBERNETES)"
 	@$(BIN)/python -m bench.backends $(if $(filter real,$(CONTROL_PLANE)),--real)
 
