@@ -5,17 +5,14 @@ The collector of these worlds gets through twenty objects a second, as a real on
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
-import msgspec
 import pytest
 from tests.scenarios.stories import gates_of, key, owner_of, uid_of, until_gone, until_running
 
 from grove.api import kinds, labels
-from grove.api.config import Controllers, SetController
 from grove.embedded.actors.kubelet import KubeletOptions
 from grove.embedded.faults import Fault
-from grove.meta import Key, Manifest, Resource, resource
+from grove.meta import Manifest, Resource, resource
 from grove.testing import make
 from grove.testing.virtual_time import virtual_loop
 from grove.testing.world import OPERATOR, World, WorldOptions, run_world
@@ -368,123 +365,6 @@ def test_what_somebody_else_owns_too_is_left_to_the_collector_which_keeps_it() -
         assert [uid_of(pod) for pod in await world.pods()] == [kept["uid"]]
 
     run_world(story, options())
-
-
-#: Pods of one role end a while after those of the role before, so that they all go within three seconds.
-STAGES = 10
-STAGE_SECONDS = 0.3
-
-
-def ending_in_turn(replicas: int) -> Manifest:
-    """Ten pods a replica."""
-    roles = [
-        make.template(f"r{stage}", annotations={"embedded.grove.io/shutdown": f"{stage * STAGE_SECONDS}s"})
-        for stage in range(STAGES)
-    ]
-    return make.cliqueset_manifest("train", roles, replicas=replicas)
-
-
-async def others_at_the_last_pod(world: World, leave: int = 0) -> tuple[int, int]:
-    """How many cliques and gangs were there when the last pod that goes was seen."""
-    seen = 0, 0
-    while len(await world.pods()) > leave:
-        seen = len(await world.all(kinds.CLIQUES)), len(await world.all(kinds.GANGS))
-        await asyncio.sleep(0.05)
-    return seen
-
-
-@pytest.mark.parametrize("act", ["scaled to nothing", "Background"])
-def test_where_many_pods_end_one_after_the_other_the_api_server_has_its_time_for_them(act: str) -> None:
-    async def story(world: World) -> None:
-        await world.apply(ending_in_turn(8))
-        await world.settle()
-        assert len(await world.pods()) == 80
-        if act == "scaled to nothing":
-            await world.scale("train", 0)
-        else:
-            await world.user.delete(kinds.CLIQUESETS, key("train"), propagation=act)
-        cliques, gangs = await others_at_the_last_pod(world)
-        # The garbage collector does not wait for them where the set is gone: twenty objects a second.
-        collected = 0 if act == "scaled to nothing" else STAGES * STAGE_SECONDS * PACE
-        assert cliques + gangs >= 80 + 8 - collected
-        await world.settle()
-        assert await world.all(kinds.CLIQUES) == await world.all(kinds.GANGS) == []
-
-    run_world(story, options())
-
-
-@pytest.mark.parametrize("act", ["scaled to nothing", "Background"])
-def test_pods_that_take_their_time_to_stop_keep_nothing_else(act: str) -> None:
-    async def story(world: World) -> None:
-        await running(world, 50)
-        if act == "scaled to nothing":
-            await world.scale("train", 0)
-        else:
-            await world.user.delete(kinds.CLIQUESETS, key("train"), propagation=act)
-
-        async def only_pods() -> bool:
-            return not [*await world.all(kinds.CLIQUES), *await world.all(kinds.GANGS)]
-
-        assert await seconds_until(world, only_pods, "cliques and gangs are gone") < 2.0
-        assert len(await world.pods()) == 100
-
-    run_world(story, options(30.0))
-
-
-def test_who_scales_out_again_does_not_wait_for_the_pods_that_still_end() -> None:
-    async def story(world: World) -> None:
-        await world.apply(ending_in_turn(8))
-        await world.settle()
-        await world.scale("train", 0)
-        await asyncio.sleep(1.0)
-        before = {uid_of(each) for each in await world.all(kinds.GANGS)}
-        assert len(before) == 8
-        await world.scale("train", 8)
-
-        async def gangs_go() -> bool:
-            return not before & {uid_of(each) for each in await world.all(kinds.GANGS)}
-
-        assert await seconds_until(world, gangs_go, "what was scaled in goes") < 0.5
-        await world.settle()
-        assert [each["status"]["phase"] for each in await world.pods()] == ["Running"] * 80
-
-    run_world(story, options())
-
-
-async def deleted_elsewhere(world: World, act: str) -> None:
-    """In two namespaces as many sets as the operator looks at at once go; their pods end in turn."""
-    for namespace in ("alpha", "beta"):
-        await world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-        manifest = ending_in_turn(8)
-        await world.apply({**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}})
-    await world.settle()
-    assert len(await world.all(kinds.PODS)) == 160
-    for namespace in ("alpha", "beta"):
-        if act == "scaled to nothing":
-            await world.user.merge_patch(kinds.CLIQUESETS, Key(namespace, "train"), {"spec": {"replicas": 0}})
-        else:
-            await world.user.delete(kinds.CLIQUESETS, Key(namespace, "train"), propagation=act)
-
-
-@pytest.mark.parametrize("act", ["scaled to nothing", "Background"])
-def test_a_set_of_another_tenant_does_not_wait_for_the_pods_of_sets_that_go(act: str) -> None:
-    async def story(world: World) -> None:
-        await deleted_elsewhere(world, act)
-        await asyncio.sleep(0.5)
-        await world.apply(workload(1))
-
-        async def gang_is_there() -> bool:
-            return await world.gang("train-0") is not None
-
-        assert await seconds_until(world, gang_is_there, "the gang is there") < 0.5
-        assert len(await world.all(kinds.PODS)) > 2, "pods of the others still end"
-        await world.settle()
-        assert len(await world.all(kinds.PODS)) == 2
-
-    one_at_once = msgspec.structs.replace(
-        options().configuration, controllers=Controllers(pod_clique_set=SetController(concurrent_syncs=1))
-    )
-    run_world(story, replace(options(), nodes=16, configuration=one_at_once))
 
 
 def test_a_gated_pod_of_a_set_that_goes_never_starts() -> None:

@@ -108,7 +108,7 @@ class CliqueSetReconciler:
             return DONE
         living = await self.deps.liveness.without_orphans(batch.changes, seen.children)
         changes = [change for change in living if not self._is_opening(change)]
-        applied, *later = await self.apply(seen.cliqueset, changes)
+        applied, contested, waits = await self.apply(seen.cliqueset, changes)
         turns = bool(seen.update and seen.update.new_turns) and not judgement.refused
         lately = batch.more and not applied.failures and not turns and self._said_lately(key)
         waiting = self.recycling.pending(seen) if not judgement.refused else []
@@ -119,7 +119,10 @@ class CliqueSetReconciler:
             outcome,
             await self.recycling.recycle(seen, waiting, self.barrier),
             After(0.0, "the next replica is updated") if turns and outcome == DONE else DONE,
-            _until_more(batch, held_back=len(living) < len(batch.changes)),
+            # Where all that was planned waits for pods to end, another plan would be the same.
+            _until_more(batch, held_back=len(living) < len(batch.changes))
+            if applied.done or waits == DONE
+            else waits,
             After(AGAIN_SECONDS, "a pod template refers to an object that does not exist yet")
             if again
             else DONE,
@@ -127,7 +130,8 @@ class CliqueSetReconciler:
             if self.leaving(seen, judgement)
             else DONE,
             After(MOVING_SECONDS, "gates are being opened") if len(changes) < len(living) else DONE,
-            *later,
+            contested,
+            waits,
             After(FORGET_SECONDS, "a field was contested") if self.contests.notices(key) else DONE,
             After(AGAIN_SECONDS, "a ResourceClaimTemplate has not been read yet")
             if self.deps.devices.unread(seen.cliqueset)

@@ -18,7 +18,7 @@ from grove.api.pod import Pod
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.controllers.apply import Applied, Applier, WriteBarrier
 from grove.controllers.members import PODS_BY_CLIQUE, PODS_BY_OWNER
-from grove.controllers.memory.endings import Endings
+from grove.controllers.memory.endings import GONE, Endings
 from grove.errors import Conflict, NotFound
 from grove.kube.client import Client
 from grove.meta import Key, Object, Resource
@@ -118,22 +118,22 @@ class Removal:
 
         And when to look again, where something is left that waits for pods to end.
         """
+        waits: Outcome = DONE
         if seen is None:
-            if wait := self._endings.wait(key):
-                return After(wait, PODS_END)
-            self._removing.pop(key, None)
+            # One that is made again under its name is another, whatever its generation.
+            self._endings.begin(key, (), GONE, barrier.wake)
+            waits = self._waiting(key)
+            if waits == DONE:
+                self._removing.pop(key, None)
         elif (edited := await self._interrupted(seen.cliqueset, barrier)) != DONE:
             return edited
         if not self._may_have_doomed(key, seen):
-            return DONE
-        suspects = [
-            (kind.resource, item)
-            for kind in _DIRECT
-            for item in self._cache.store(kind.view).index("set", str(key))
-            if self.is_doomed(item)
-        ]
-        if not any(self._can_do_something(*each) for each in suspects):
-            return DONE
+            return waits
+        suspects = self._suspects(key)
+        # Other children wait, pods do not: those of a set that was just scaled in, or whose deletion failed.
+        asked = self._has_pods_left if waits != DONE else self._can_do_something
+        if not any(asked(*each) for each in suspects):
+            return waits
         owners = await self._owners(key, [item for _, item in suspects])
         going = await self._going_cliques(key, suspects, owners)
         pods = await self._delete(key, (pod for uid in going for pod in self._pods_owned_by(uid)), barrier)
@@ -144,7 +144,8 @@ class Removal:
             and (going.get(item.uid) if resource == kinds.CLIQUES else owners.fate(item)) is Fate.GOES
         ]
         # Where the set lives, or one was made again under its name, somebody waits for their names.
-        if removals and seen is None and (waits := self._until_ended(key, pods, 0, barrier)) != DONE:
+        if removals and seen is None and (waits := self._until_ended(key, pods, GONE, barrier)) != DONE:
+            pods.raise_failure()
             return waits
         applied = await self._applier.apply(removals, barrier=barrier, key=key, to_the_end=True)
         if removals:
@@ -176,10 +177,22 @@ class Removal:
             for kind in _DIRECT
         )
 
+    def _suspects(self, key: Key) -> list[tuple[Resource, Object]]:
+        """Children of sets of this name that go with their owner, as far as the cache knows."""
+        return [
+            (kind.resource, item)
+            for kind in _DIRECT
+            for item in self._cache.store(kind.view).index("set", str(key))
+            if self.is_doomed(item)
+        ]
+
     def _can_do_something(self, resource: Resource, item: Object) -> bool:
         """Whether a doomed child is not on its way yet, or has pods that are not."""
         if not item.terminating and self._cached.fate(item) is Fate.GOES:
             return True
+        return self._has_pods_left(resource, item)
+
+    def _has_pods_left(self, resource: Resource, item: Object) -> bool:
         if resource != kinds.CLIQUES:
             return False
         return any(not pod.terminating and pod.uid not in self._sent for pod in self._pods_owned_by(item.uid))
@@ -261,6 +274,9 @@ class Removal:
         pods = {change.uid for change in deleted.done if isinstance(change, Delete)}
         # Of those that are gone already, nobody would hear any more.
         self._endings.begin(key, pods & self._sent, generation, barrier.wake)
+        return self._waiting(key, later)
+
+    def _waiting(self, key: Key, later: Sequence[Delete] = ()) -> Outcome:
         wait = self._endings.wait(key, later)
         return After(wait, PODS_END) if wait else DONE
 

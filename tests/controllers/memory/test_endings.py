@@ -71,7 +71,42 @@ def test_each_pod_that_goes_prolongs_the_wait_but_not_for_ever() -> None:
                 break
             waited += step
         assert waited == pytest.approx(LONGEST_SECONDS, abs=step)
-        assert woken == []
+        assert woken == [SET], "when the time is over, and not before"
+
+    play(story)
+
+
+def test_a_set_is_looked_at_when_the_time_is_over_even_if_the_last_look_failed_and_asked_for_nothing() -> (
+    None
+):
+    async def story(endings: Endings, woken: list[Key]) -> None:
+        assert endings.wait(SET, LATER) > 0
+        await asyncio.sleep(PAUSE_SECONDS * 2)
+        assert woken == [SET]
+
+    play(story)
+
+
+def test_pods_whose_deletion_failed_at_first_are_waited_for_too_and_not_longer() -> None:
+    async def story(endings: Endings, woken: list[Key]) -> None:
+        endings.begin(SET, ["late"], 1, woken.append)
+        for pod in PODS:
+            endings.gone(pod)
+        assert (woken, endings.waits(SET)) == ([], True)
+        endings.gone("late")
+        assert woken == [SET]
+        assert endings.wait(SET) == 0.0
+
+    play(story)
+
+
+def test_pods_of_a_second_deletion_do_not_shorten_the_wait_for_those_of_the_first() -> None:
+    async def story(endings: Endings, woken: list[Key]) -> None:
+        more = [f"more-{number}" for number in range(MANY_PODS)]
+        endings.begin(SET, more, 1, woken.append)
+        for pod in more:
+            endings.gone(pod)
+        assert (woken, endings.waits(SET)) == ([], True)
 
     play(story)
 

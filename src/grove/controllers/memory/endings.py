@@ -2,9 +2,10 @@
 
 A kubelet ends a pod with requests of its own, and an API server that is busy with the deletion of everything
 else answers those late. Pods hold nodes, and nothing else does. Nobody waits here: a set is looked at again
-when the last of its pods is gone, or when it is told to.
+when the last of its pods is gone, or when the time is over, also where a look at it failed meanwhile.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +21,8 @@ MANY_PODS: Final = 64
 LONGEST_SECONDS: Final = 10.0
 #: When none has gone for so long, they take their time to stop, and nothing is busy meanwhile.
 PAUSE_SECONDS: Final = 0.5
+#: The generation of a set that is gone.
+GONE: Final = 0
 
 
 @dataclass(slots=True)
@@ -27,7 +30,7 @@ class _Ending:
     """Pods of one set that have not ended yet, and what waits for them."""
 
     pods: set[str]
-    #: The set's generation: whoever edits it is not kept waiting.
+    #: The set's generation, `GONE` without a set: whoever edits it is not kept waiting.
     generation: int
     until: float
     #: When one of the pods last went.
@@ -35,6 +38,8 @@ class _Ending:
     wake: Callable[[Key], None]
     #: The deletions that wait; empty for a set that is gone, whose children are found again.
     later: tuple[Delete, ...] = ()
+    #: Wakes the set when the time is over: what a failed look at it returned would be lost.
+    timer: asyncio.TimerHandle | None = None
 
 
 class Endings:
@@ -46,10 +51,16 @@ class Endings:
 
     def begin(self, key: Key, pods: Iterable[str], generation: int, wake: Callable[[Key], None]) -> None:
         """The pods of these UIDs were just deleted; if they are many, other deletions wait for them."""
-        ending = set(pods)
+        ending, now = set(pods), self._clock.monotonic()
+        known = self._endings.get(key)
         if len(ending) >= MANY_PODS:
-            now = self._clock.monotonic()
-            self._endings[key] = _Ending(ending, generation, now + LONGEST_SECONDS, now, wake)
+            before = known.pods if known is not None else set()
+            self._forget(key)
+            self._endings[key] = _Ending(ending | before, generation, now + LONGEST_SECONDS, now, wake)
+        elif known is not None:
+            # Their deletion failed at first, or they are the rest: nothing waits longer for them.
+            known.pods |= ending
+            known.generation = generation
 
     def wait(self, key: Key, later: Sequence[Delete] = ()) -> float:
         """For how many seconds the deletions are to wait; 0 once they need not, and nothing is known then."""
@@ -58,9 +69,12 @@ class Endings:
             return 0.0
         left = remaining(min(ending.until, ending.last + PAUSE_SECONDS), self._clock.monotonic())
         if not ending.pods or not left:
-            del self._endings[key]
+            self._forget(key)
             return 0.0
         ending.later = tuple(later)
+        if ending.timer is not None:
+            ending.timer.cancel()
+        ending.timer = asyncio.get_running_loop().call_later(left, ending.wake, key)
         return left
 
     def waits(self, key: Key) -> bool:
@@ -72,7 +86,7 @@ class Endings:
         ending = self._endings.get(key)
         if ending is None or ending.generation == generation:
             return ()
-        del self._endings[key]
+        self._forget(key)
         return ending.later
 
     def gone(self, pod: str) -> None:
@@ -84,3 +98,8 @@ class Endings:
                 if not ending.pods:
                     ending.wake(key)
                 return
+
+    def _forget(self, key: Key) -> None:
+        ending = self._endings.pop(key, None)
+        if ending is not None and ending.timer is not None:
+            ending.timer.cancel()
