@@ -4,16 +4,24 @@ import asyncio
 
 import pytest
 
+from grove.api import kinds
+from grove.controllers.apply import NO_BARRIER
 from grove.controllers.pacing import (
     BUSY_WRITES,
+    SETTLE_SECONDS,
+    STARTING_SECONDS_LEAST,
+    STARTING_SECONDS_MOST,
     TRAFFIC_SECONDS,
     TRAFFIC_STEPS,
     PodTraffic,
+    StatusThrottle,
     WriteLoad,
     debounce_children,
     debounce_pods,
     debounce_status,
 )
+from grove.meta import Key
+from grove.plan.urgency import Urgency
 from grove.runtime.clock import Clock
 from grove.testing import make
 from grove.testing.virtual_time import run_virtual, virtual_clock
@@ -116,5 +124,36 @@ def test_traffic_is_over_when_pods_get_no_further() -> None:
         traffic = placing(virtual_clock())
         await asyncio.sleep(TRAFFIC_SECONDS + 0.1)
         assert not traffic.heavy("default")
+
+    run_virtual(story)
+
+
+def held(others: int, namespace: str, urgency: Urgency) -> float:
+    """For how long the status of a gang is held beside so many others of that namespace, as pods are placed."""
+    throttle = StatusThrottle(virtual_clock(), placing(virtual_clock()), WriteLoad())
+    for number in range(others):
+        throttle.wait((kinds.GANGS, Key(namespace, f"other-{number}")), NO_BARRIER, Urgency.DEFERRED)
+    return throttle.wait((kinds.GANGS, Key("default", "mine")), NO_BARRIER, urgency)
+
+
+def test_statuses_that_wait_in_one_namespace_hold_those_of_it_for_longer_and_no_others() -> None:
+    async def story() -> None:
+        assert held(200, "default", Urgency.STARTING) == STARTING_SECONDS_MOST
+        assert held(200, "elsewhere", Urgency.STARTING) == STARTING_SECONDS_LEAST
+        assert held(200, "default", Urgency.SETTLED) > SETTLE_SECONDS
+        assert held(200, "elsewhere", Urgency.SETTLED) == SETTLE_SECONDS
+
+    run_virtual(story)
+
+
+def test_statuses_that_were_written_hold_nothing_any_more() -> None:
+    async def story() -> None:
+        throttle = StatusThrottle(virtual_clock(), placing(virtual_clock()), WriteLoad())
+        for number in range(200):
+            subject = kinds.GANGS, Key("default", f"other-{number}")
+            throttle.wait(subject, NO_BARRIER, Urgency.DEFERRED)
+            throttle.written(subject)
+        mine = kinds.GANGS, Key("default", "mine")
+        assert throttle.wait(mine, NO_BARRIER, Urgency.STARTING) == STARTING_SECONDS_LEAST
 
     run_virtual(story)

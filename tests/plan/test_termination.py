@@ -92,6 +92,9 @@ CASES = {
     "and not from before the first one broke": Case(
         {"t-0-g-0-b": 5, "t-0-g-2-b": 1}, [("replica 0", 65)], never_whole=("t-0-g-2-b",), too_few=1
     ),
+    "what the group said before the others worked again costs nothing more": Case(
+        {"t-0-g-2-b": 5}, [("group replica t-0-g-2", 65)], too_few=2
+    ),
     "replicas that only wait cost nothing": Case(
         {"t-0-g-1-b": 5, "t-0-g-2-b": 1}, never_whole=("t-0-g-1-b", "t-0-g-2-b"), too_few=5
     ),

@@ -256,6 +256,22 @@ def test_a_set_that_has_become_invalid_can_still_be_made_less(edit: Edit) -> Non
     assert ask(edited(old, edit), old).allowed
 
 
+def test_an_edit_that_only_an_api_server_tells_apart_is_tried_all_the_same() -> None:
+    before = edited(stored(), lambda each: pods(each).update(hostNetwork=True))
+
+    def wrong(each: Manifest) -> None:
+        pods(each).update(hostNetwork=1)
+
+    def wrong_and_more(each: Manifest) -> None:
+        wrong(each)
+        each["spec"]["replicas"] = 2
+
+    for edit in (wrong, wrong_and_more):
+        told = ask(edited(before, edit), before)
+        assert not told.allowed
+        assert told.message.startswith(f"{PODS}.hostNetwork: ")
+
+
 def test_a_set_that_has_become_invalid_cannot_be_scaled_up_nor_made_worse() -> None:
     old = became_invalid()
     assert not ask(edited(old, lambda each: each["spec"].update(replicas=4)), old).allowed

@@ -20,7 +20,7 @@ from grove.api.cliqueset import (
     PodCliqueTemplate,
     ScalingGroupConfig,
 )
-from grove.api.decode import decode
+from grove.api.decode import decode, means_the_same
 from grove.errors import FieldError
 
 #: Clients match these words.
@@ -38,12 +38,12 @@ def only_less(old: PodCliqueSet, new: PodCliqueSet) -> bool:
 
     What the defaulting webhook adds to a set that was stored without it changes nothing.
     """
-    if old.spec == new.spec:
+    if means_the_same(old.spec, new.spec):
         return True
     before, after = _replicas(old.spec), _replicas(new.spec)
     if len(before) != len(after) or any(map(operator.gt, after, before)):
         return False
-    return _without_replicas(old) == _without_replicas(new)
+    return means_the_same(_without_replicas(old), _without_replicas(new))
 
 
 def _replicas(spec: PodCliqueSetSpec) -> list[int]:

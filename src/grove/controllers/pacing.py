@@ -6,7 +6,7 @@ how soon depends on who waits for it (`Urgency`). *Polling*: the few things that
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -70,7 +70,8 @@ POD_LIMIT_SECONDS: Final = 15.0
 #: So many writes under way at once count as busy.
 BUSY_WRITES: Final = 8
 SETTLE_SECONDS: Final = 0.5
-#: While many statuses are held, all wait longer: what changes for one gang of hundreds will change again.
+#: While many statuses of a namespace are held, all of them wait longer: what changes for one gang of hundreds
+#: will change again.
 SETTLE_SECONDS_EACH: Final = 0.004
 SETTLE_SECONDS_MOST: Final = 2.0
 #: The longest time that a status is held while other writes are under way.
@@ -193,8 +194,9 @@ class StatusThrottle:
         self._traffic = traffic
         self._load = load
         load.subscribe(self.idle)
-        #: Since when there has been something to write.
+        #: Since when there has been something to write, and of how many in each namespace.
         self._since: dict[Subject, float] = {}
+        self._held: Counter[str] = Counter()
         #: For statuses that were reworded lately: when the last of those writes counts no more.
         self._spent: dict[Subject, float] = {}
         #: Held until the operator is idle, and how to wake them.
@@ -210,7 +212,9 @@ class StatusThrottle:
 
     def wait(self, subject: Subject, barrier: Wakes, urgency: Urgency, *, reworded: bool = False) -> float:
         """For how many seconds still this status is held back; `reworded` if only its messages changed."""
-        now, busy = self._clock.monotonic(), self._load.busy
+        now, busy, namespace = self._clock.monotonic(), self._load.busy, subject[1].namespace
+        if subject not in self._since:
+            self._held[namespace] += 1
         _, before = self._deferred.pop(subject, (None, urgency))
         if before is not urgency:
             # Only now there is news, and perhaps not yet all of it.
@@ -223,13 +227,14 @@ class StatusThrottle:
         elif (urgency is Urgency.DEFERRED and busy) or self._waits_for_pods(subject, urgency):
             self._deferred[subject] = barrier, urgency
             self.idle()
-            limit = DEFERRED_SECONDS if urgency is Urgency.DEFERRED else self._starting()
+            limit = DEFERRED_SECONDS if urgency is Urgency.DEFERRED else self._starting(namespace)
         elif busy:
             # Woken when the operator is idle; to ask from time to time would itself be much work.
             self._until_idle[subject] = barrier
             limit = BUSY_SECONDS
         else:
-            limit = max(SETTLE_SECONDS, min(SETTLE_SECONDS_MOST, SETTLE_SECONDS_EACH * len(self._since)))
+            held = self._held[namespace]
+            limit = max(SETTLE_SECONDS, min(SETTLE_SECONDS_MOST, SETTLE_SECONDS_EACH * held))
         limited = self._limited(subject, now) if reworded else 0.0
         return max(remaining(since + limit, now), limited)
 
@@ -243,11 +248,10 @@ class StatusThrottle:
             return self._traffic.goes_on(namespace)
         return urgency is Urgency.DEFERRED and self._traffic.heavy(namespace)
 
-    def _starting(self) -> float:
-        """For how many seconds what begins to work is held while many pods are being placed."""
-        return max(
-            STARTING_SECONDS_LEAST, min(STARTING_SECONDS_MOST, STARTING_SECONDS_EACH * len(self._since))
-        )
+    def _starting(self, namespace: str) -> float:
+        """For how many seconds what begins to work is held while many pods are being placed there."""
+        held = STARTING_SECONDS_EACH * self._held[namespace]
+        return max(STARTING_SECONDS_LEAST, min(STARTING_SECONDS_MOST, held))
 
     def _limited(self, subject: Subject, now: float) -> float:
         """For how many seconds a status waits because it was reworded too often."""
@@ -269,7 +273,11 @@ class StatusThrottle:
 
     def settled(self, subject: Subject) -> None:
         """The status has nothing new to say."""
-        self._since.pop(subject, None)
+        if self._since.pop(subject, None) is not None:
+            namespace = subject[1].namespace
+            self._held[namespace] -= 1
+            if not self._held[namespace]:
+                del self._held[namespace]
         self._until_idle.pop(subject, None)
         self._deferred.pop(subject, None)
 

@@ -113,7 +113,8 @@ def _of_replica(
             number: breaches for number, each in members.items() if (breaches := _breaches(each, cliques))
         }
         spare = max(0, layout.replicas_of(name, config) - config.minimum)
-        since = _minimum_lost(broken.values(), spare, groups.get(name))
+        short = sum(_falls_short(each, cliques) for each in members.values())
+        since = _minimum_lost(broken.values(), spare, groups.get(name) if short > spare else None)
         if since is not None:
             lost += [_Breach(each.clique, since) for breaches in broken.values() for each in breaches]
             continue
@@ -144,13 +145,25 @@ class _Breach:
 def _minimum_lost(
     broken: Collection[list[_Breach]], spare: int, group: PodCliqueScalingGroup | None
 ) -> datetime | None:
-    """Since when too few replicas of a group work because some are broken; None while enough do."""
+    """Since when too few replicas of a group work because some are broken; None while enough do.
+
+    `group` says since when, where others that are not broken do not work either.
+    """
     if len(broken) > spare:
         # The group's minimum is gone since this many of its replicas were broken at once.
         return _earliest(sorted(broken, key=_earliest)[spare])
     # Others may wait for their first placement, or again: the group counts them and says since when.
     told = _told_breached(group.status.conditions) if group is not None else None
     return max(told, min(map(_earliest, broken))) if told is not None and broken else None
+
+
+def _falls_short(members: Iterable[PlannedClique], cliques: Mapping[str, PodClique]) -> bool:
+    """Whether a replica of a group does not work at this moment: what the group itself says may be older."""
+    found = [cliques.get(each.name) for each in members]
+    return any(
+        each is None or each.terminating or _told_breached(each.status.conditions) is not None
+        for each in found
+    )
 
 
 def _group_replicas(planned: Iterable[PlannedClique], group: str) -> dict[int, list[PlannedClique]]:

@@ -17,7 +17,7 @@ from grove.admission import Judgement, default, judge, understand
 from grove.admission.losses import losses_of
 from grove.admission.updates import forbidden_edits, only_less
 from grove.api.cliqueset import PodCliqueSet
-from grove.api.decode import decode
+from grove.api.decode import decode, means_the_same
 from grove.errors import InvalidInput
 from grove.meta import Key, Manifest
 from grove.plan.children import CliqueSetState
@@ -50,7 +50,7 @@ class _Proposal:
     def same_gangs(self) -> bool:
         """Whether every gang and pod would be as before, however many: nothing new can be said of them."""
         old, new = self.old, self.new
-        return old is not None and _marks(old) == _marks(new) and old.template == new.template
+        return old is not None and _marks(old) == _marks(new) and means_the_same(old.template, new.template)
 
 
 def default_cliqueset(request: Request) -> Answer:
@@ -196,7 +196,7 @@ def _read(stored: Manifest | None) -> PodCliqueSet | None:
 def _is_same(proposal: _Proposal) -> bool:
     """Whether an update changes nothing that is judged, for example a finalizer."""
     old, new = proposal.old, proposal.new
-    return old is not None and _marks(old) == _marks(new) and old.spec == new.spec
+    return old is not None and _marks(old) == _marks(new) and means_the_same(old.spec, new.spec)
 
 
 def _marks(cliqueset: PodCliqueSet) -> tuple[Mapping[str, str], Mapping[str, str]]:
