@@ -2,12 +2,6 @@
 
 A test belongs to a row by its docstring, which is the row's source and sentence; `test_museum.py` holds both
 together.
-
-Not yet, because what they are about does not exist yet:
-
-| source | defect | needs |
-|---|---|---|
-| grove#453 | rendering the chart again empties the secret with the certificates | the chart |
 """
 
 from collections.abc import Mapping
@@ -21,6 +15,7 @@ ROWS: Final[Mapping[str, str]] = {
     "grove#830": "init containers keep their order, and ours comes last",
     "grove#847": "gates open within a second of the last pod, not with the next resync",
     "grove#744, grove#748": "whatever can be scaled has a selector, and follows what a scaler writes",
+    "grove#453": "rendering the chart again leaves the certificate of the webhooks in its Secret",
     "grove#530": "pods that Grove does not manage are not cached",
     "grove#565, grove#661, grove#662": "edits that change no meaning restart nothing, edits of replicas neither",
     "grove#400, grove PR#671": "a second update during the first one ends with the second template everywhere",
