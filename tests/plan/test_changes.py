@@ -33,6 +33,19 @@ CASES = {
     ),
     "the order of a list counts": Case({"l": [1, 2]}, {"l": [2, 1]}, {"l": [1, 2]}),
     "a list that came back as null agrees with an empty one": Case({"l": []}, {"l": None}, {}),
+    "an empty mapping that an item lacks is sent": Case(
+        {"l": [{"a": 1, "all": {}}]}, {"l": [{"a": 1}]}, {"l": [{"a": 1, "all": {}}]}
+    ),
+    "an empty mapping that an item must not have is taken away": Case(
+        {"l": [{"a": 1, "all": None}]}, {"l": [{"a": 1, "all": {}}]}, {"l": [{"a": 1}]}
+    ),
+    "an empty mapping stays where something else of the item is sent": Case(
+        {"l": [{"a": 2, "all": {}, "b": None}]}, {"l": [{"a": 1, "all": {}}]}, {"l": [{"a": 2, "all": {}}]}
+    ),
+    "what the server filled into an empty mapping of an item is left alone": Case(
+        {"l": [{"all": {}}]}, {"l": [{"all": {"filled": 1}}]}, {}
+    ),
+    "a mapping of nothing but absences agrees with none": Case({"l": [{"m": {"a": None}}]}, {"l": [{}]}, {}),
 }
 
 

@@ -22,6 +22,11 @@ from grove.testing import make
 DIFFERENCES: dict[str, tuple[Any, Any, list[str]]] = {
     "the same": ({"a": 1, "b": [{"name": "x"}]}, {"b": [{"name": "x"}], "a": 1}, []),
     "absent and empty": ({"a": "", "b": [], "c": {}, "d": None}, {}, []),
+    "an empty mapping within an item": (
+        {"terms": [{"namespaceSelector": {}, "a": ""}], "volumes": [{"name": "v"}]},
+        {"terms": [{}], "volumes": [{"name": "v", "emptyDir": {}}]},
+        ["at.terms[0].namespaceSelector", "at.volumes[v].emptyDir"],
+    ),
     "a value": ({"a": {"b": 1}}, {"a": {"b": 2}}, ["at.a.b"]),
     "one more": ({"a": 1}, {}, ["at.a"]),
     "one less": ({}, {"a": 1}, ["at.a"]),

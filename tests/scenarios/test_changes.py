@@ -225,3 +225,57 @@ def test_a_label_put_on_a_running_set_is_mirrored_onto_its_gangs(name: str) -> N
         assert await world.phase("train-0") == "Running"
 
     run_world(story, stage.options)
+
+
+#: What a term of pod affinity may have in it that is empty and means something: all namespaces, all pods.
+TERM: Manifest = {"topologyKey": RACK, "labelSelector": {"matchLabels": {"app": "cache"}}}
+EVERYWHERE: Manifest = {**TERM, "namespaceSelector": {}}
+EVERYBODY: Manifest = {**TERM, "labelSelector": {}}
+NOBODY: Manifest = {"topologyKey": RACK}
+
+
+def near(term: Manifest, image: str = "app") -> Manifest:
+    """Two pods that would rather be where the pods of a term are."""
+    preferred = [{"weight": 1, "podAffinityTerm": term}]
+    affinity = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    pod = make.pod_spec(containers=[{"name": "main", "image": image}], affinity=affinity)
+    return make.cliqueset_manifest("train", [make.template("worker", 2, pod=pod)])
+
+
+async def terms(world: World) -> list[Manifest]:
+    """The term that the clique has, and those that its pods have."""
+    specs = [each["spec"]["podSpec"] for each in await world.all(kinds.CLIQUES)]
+    specs += [each["spec"] for each in await world.pods()]
+    rule = "preferredDuringSchedulingIgnoredDuringExecution"
+    found = [each["affinity"]["podAffinity"][rule] for each in specs]
+    return [each[0]["podAffinityTerm"] for each in found]
+
+
+EDITS: dict[str, tuple[Manifest, Manifest]] = {
+    "it stays while something else is edited": (near(EVERYWHERE), near(EVERYWHERE, "app:2")),
+    "it is added": (near(TERM), near(EVERYWHERE)),
+    "it is taken away": (near(EVERYWHERE), near(TERM)),
+    "it is emptied": (near(TERM), near(EVERYBODY)),
+    "it is added where nothing was": (near(NOBODY), near(EVERYBODY)),
+}
+
+
+@pytest.mark.parametrize(("first", "then"), EDITS.values(), ids=EDITS)
+def test_a_selector_that_is_empty_reaches_clique_and_pods_with_the_edit(
+    first: Manifest, then: Manifest
+) -> None:
+    """An empty selector is not an absent one: it selects everything."""
+
+    async def story(world: World) -> None:
+        for manifest in (first, then):
+            before = {uid_of(pod) for pod in await world.pods()}
+            await world.apply(manifest)
+            await world.settle(seconds=3600)
+            (role,) = manifest["spec"]["template"]["cliques"]
+            affinity = role["spec"]["podSpec"]["affinity"]["podAffinity"]
+            ((asked,),) = affinity.values()
+            assert await terms(world) == [asked["podAffinityTerm"]] * 3
+            assert not before & {uid_of(pod) for pod in await world.pods()}
+            assert await world.phase("train-0") == "Running"
+
+    run_world(story)

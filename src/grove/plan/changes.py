@@ -90,7 +90,8 @@ Change = Create | Patch | JsonPatch | Apply | Delete
 def difference(desired: Manifest, observed: Mapping[str, Any]) -> Manifest:
     """The merge patch that brings the owned fields from observed to desired; empty when they agree.
 
-    Absent, null and empty mean the same. Lists are compared and sent whole, as a merge patch does.
+    Absent, null and empty mean the same, but for empty mappings within lists (see `agrees`). Lists are
+    compared and sent whole, as a merge patch does.
     """
     patch: Manifest = {}
     for name, want in desired.items():
@@ -124,17 +125,22 @@ def forgetting(desired: Manifest, applied: Mapping[str, Any]) -> Manifest:
 
 
 def agrees(want: Any, have: Any) -> bool:
-    """Whether an observed value has everything that the desired one says, item by item."""
+    """Whether an observed value has everything that the desired one says, item by item.
+
+    In an item of a list an empty mapping is a value: a term with `namespaceSelector: {}` selects every
+    namespace, one without it the pod's own.
+    """
     if want == have:
         return True
     if isinstance(want, dict):
-        observed = have if isinstance(have, (dict, Mapping)) else {}
-        return all(agrees(value, observed.get(key)) for key, value in want.items())
+        if not isinstance(have, (dict, Mapping)):
+            return bool(want) and all(agrees(value, None) for value in want.values())
+        return all(agrees(value, have.get(key)) for key, value in want.items())
     if isinstance(want, (list, tuple)):
         items = have if isinstance(have, (list, tuple)) else ()
         return len(want) == len(items) and all(map(agrees, want, items))
     if want is None:
-        return have in (None, {}, [], (), "")
+        return have in (None, [], (), "")
     return False
 
 

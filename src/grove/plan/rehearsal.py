@@ -26,6 +26,7 @@ V = TypeVar("V", bound=Object)
 _HASH_LABEL: Final = f"metadata.labels[{labels.POD_TEMPLATE_HASH}]"
 #: Maps whose keys are names: a key is written in brackets, since it may have dots.
 _NAMED: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels", "limits", "requests"})
+_NOTHING: Final[tuple[object, ...]] = ("", [], ())
 _BEHIND: Final = f"{_HASH_LABEL}: the pod was made from an earlier template of its clique"
 _NO_ROW: Final = "the set has no such {kind}"
 
@@ -200,16 +201,22 @@ def is_owner(change: Change) -> bool:
 # Paths --------------------------------------------------------------------------------------------
 
 
-def differing_fields(want: Any, have: Any, path: str) -> Iterator[str]:
-    """The deepest fields in which two values differ; items of lists are told by their names."""
+def differing_fields(want: Any, have: Any, path: str, *, within_item: bool = False) -> Iterator[str]:
+    """The deepest fields in which two values differ; items of lists are told by their names.
+
+    Absent and empty mean the same, but for an empty mapping within an item of a list, as for what is written.
+    """
     if isinstance(want, dict) and isinstance(have, Mapping):
         for key in [*want, *(key for key in have if key not in want)]:
-            yield from differing_fields(want.get(key), have.get(key), _step(path, key))
+            yield from differing_fields(
+                want.get(key), have.get(key), _step(path, key), within_item=within_item
+            )
         return
     if isinstance(want, (list, tuple)) and isinstance(have, (list, tuple)):
         yield from _differing_items(want, have, path)
         return
-    if _present(want) != _present(have):
+    nothing: tuple[object, ...] = _NOTHING if within_item else (*_NOTHING, {})
+    if (None if want in nothing else want) != (None if have in nothing else have):
         yield path
 
 
@@ -220,13 +227,13 @@ def _differing_items(want: Sequence[Any], have: Sequence[Any], path: str) -> Ite
             yield path
             return
         for index, (one, other) in enumerate(zip(want, have, strict=True)):
-            yield from differing_fields(one, other, f"{path}[{index}]")
+            yield from differing_fields(one, other, f"{path}[{index}]", within_item=True)
         return
     for name in [*wanted, *(name for name in there if name not in wanted)]:
         if name not in wanted or name not in there:
             yield f"{path}[{name}]"
         else:
-            yield from differing_fields(wanted[name], there[name], f"{path}[{name}]")
+            yield from differing_fields(wanted[name], there[name], f"{path}[{name}]", within_item=True)
     if wanted.keys() == there.keys() and list(wanted) != list(there):
         yield f"{path}: their order"
 
@@ -237,11 +244,6 @@ def _by_name(items: Sequence[Any]) -> dict[str, Any] | None:
     if None in names or len(set(names)) < len(names):
         return None
     return dict(zip(map(str, names), items, strict=True))
-
-
-def _present(value: Any) -> Any:
-    """Absent and empty mean the same."""
-    return None if value in ("", [], (), {}) else value
 
 
 def _step(path: str, key: str) -> str:
