@@ -1,11 +1,16 @@
 """The edges: many roles, none of a role, the same name twice, no CRDs, a topology that comes and goes."""
 
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
 import pytest
 from tests.scenarios.stories import (
     GANG_STAGES,
+    OBJECT_STAGES,
     QUOTAS,
     RACK,
     STAGES,
+    History,
     Stage,
     gates_of,
     gpu_role,
@@ -20,9 +25,11 @@ from tests.scenarios.stories import (
 from grove.api import kinds, labels
 from grove.api.config import load
 from grove.assembly import MissingResources
-from grove.meta import Key, Manifest
+from grove.meta import Key, Manifest, resource
 from grove.testing import make
 from grove.testing.world import CRDS, NODES, World, WorldOptions, run_world
+
+CONFIG_MAPS = resource("", "v1", "ConfigMap")
 
 on_every_stage = pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES)
 
@@ -163,6 +170,73 @@ def test_sets_of_one_name_in_two_namespaces_do_not_meet(stage: Stage) -> None:
         assert await world.phase("train-0") == "Running"
 
     run_world(story, stage.options)
+
+
+#: Objects that the garbage collector gets through in a second.
+COLLECTED = 0.2
+#: While it is there, the operator leaves the pods that it owns too to the collector, which keeps them.
+KEEPER = make.object_manifest(CONFIG_MAPS, "keeper")
+
+
+def at_most(pods: int) -> Manifest:
+    return make.object_manifest(QUOTAS, "few", {"hard": {"pods": str(pods)}})
+
+
+async def ran(world: World, stage: Stage) -> None:
+    """An earlier set of three pods, which run."""
+    await world.apply(at_most(3), stage.cliqueset(cliques=[gpu_role("worker", 3)]))
+    await until_running(world, "train-0")
+
+
+async def waited(world: World, stage: Stage) -> None:
+    """An earlier set of four pods, of which three could be made: they have their gates."""
+    await world.apply(at_most(3), stage.cliqueset(cliques=[gpu_role("worker", 4)]))
+    await world.settle()
+    assert [gates_of(pod) for pod in await world.pods()] == [[stage.gate]] * 3
+
+
+async def keep(world: World) -> None:
+    """The pods that are there stay when their set goes: somebody else owns them, too."""
+    made = await world.user.create(CONFIG_MAPS, KEEPER)
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "keeper", "uid": made.metadata.uid}
+    for pod in await world.pods():
+        owners = [*pod["metadata"]["ownerReferences"], owner]
+        patch: Manifest = {"metadata": {"ownerReferences": owners}}
+        await world.user.merge_patch(kinds.PODS, Key("default", pod["metadata"]["name"]), patch)
+
+
+@pytest.mark.parametrize("earlier", [ran, waited], ids=["a set that ran", "a set that waited"])
+# Not YuniKorn: what holds places for its pods counts in the quota, too.
+@pytest.mark.parametrize("stage", OBJECT_STAGES.values(), ids=OBJECT_STAGES)
+def test_pods_of_an_earlier_set_do_not_complete_the_gang_of_the_next_one(
+    stage: Stage, earlier: Callable[[World, Stage], Awaitable[None]]
+) -> None:
+    """Three of them are left and one of four new ones fits into the quota: as many pods as the gang needs."""
+
+    async def story(world: World) -> None:
+        await earlier(world, stage)
+        await world.settle()
+        old = {uid_of(pod): gates_of(pod) for pod in await world.pods()}
+        assert len(old) == 3
+        await keep(world)
+        async with History(world, kinds.PODS) as history:
+            await world.user.delete(kinds.CLIQUESETS, Key("default", "train"), propagation="Background")
+            await world.apply(at_most(4), stage.cliqueset(cliques=[gpu_role("worker", 4)]))
+            await pass_time(120)
+            assert len({uid_of(pod) for pod in await world.pods()} - old.keys()) == 1
+            told = (await world.condition("train-0", "Initialized"))["message"]
+            assert told.startswith("1 of 4 pods exist")
+            await world.user.delete(CONFIG_MAPS, Key("default", "keeper"))
+            await until_running(world, "train-0", seconds=120)
+            await world.settle()
+        assert old.keys().isdisjoint({uid_of(pod) for pod in await world.pods()})
+        new = [each for each in history.of("Pod") if uid_of(each.object) not in old]
+        last = [each.version for each in new if each.type == "ADDED"][3]
+        assert {tuple(gates_of(each.object)) for each in new if each.version <= last} == {(stage.gate,)}
+        theirs = [each.object for each in history.of("Pod") if uid_of(each.object) in old]
+        assert all(gates_of(pod) == old[uid_of(pod)] for pod in theirs)
+
+    run_world(story, replace(stage.options, collected_per_second=COLLECTED))
 
 
 def test_a_pod_deleted_before_its_gang_is_complete_is_replaced_and_the_gang_runs() -> None:
