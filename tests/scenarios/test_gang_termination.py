@@ -9,7 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 
 import pytest
-from tests.scenarios.stories import GANG_STAGES, STAGES, Stage
+from tests.scenarios.stories import GANG_STAGES, STAGES, History, Stage
+from tests.scenarios.test_autoscaling import PER_REPLICA, QUEUE
 from tests.scenarios.workloads import wl1, wl2, wl5, workload
 
 from grove.api import conditions, kinds, labels
@@ -376,6 +377,61 @@ def test_what_was_scaled_by_hand_keeps_its_scale_when_it_is_recycled() -> None:
         await until_ready(world, 15)
 
     play(STAGE, story, nodes=15)
+
+
+def autoscaled(stage: Stage) -> Manifest:
+    """WL1, of which a role and the scaling group are scaled by load."""
+    manifest = wl1(stage, "wl", **WORKLOAD)
+    template = manifest["spec"]["template"]
+    template["cliques"][0]["spec"]["autoScalingConfig"] = {"maxReplicas": 3, "metrics": [QUEUE]}
+    (group,) = template["podCliqueScalingGroups"]
+    group["scaleConfig"] = {"minReplicas": 2, "maxReplicas": 3, "metrics": [PER_REPLICA]}
+    return manifest
+
+
+async def scales(world: World) -> dict[str, int]:
+    """How many replicas everything shall have that an autoscaler scales."""
+    targets = [each["spec"]["scaleTargetRef"] for each in await world.all(kinds.AUTOSCALERS)]
+    kinds_of = {each.kind: each for each in (kinds.CLIQUES, kinds.SCALING_GROUPS)}
+    found = {
+        each["name"]: await world.user.get(
+            kinds_of[each["kind"]], Key("default", each["name"]), type=dict, subresource="scale"
+        )
+        for each in targets
+    }
+    return {name: scale["spec"]["replicas"] for name, scale in found.items()}
+
+
+@pytest.mark.parametrize("stage", GANG_STAGES.values(), ids=GANG_STAGES)
+@pytest.mark.parametrize(
+    ("lost", "number", "recycles"),
+    [("wl-0-pc-a", 2, "wl-0"), ("wl-0-sg-x-2-pc-c", 1, "wl-0-sg-x-2")],
+    ids=["the replica of the set", "a replica of the group"],
+)
+def test_what_an_autoscaler_scaled_keeps_its_scale_and_its_autoscaler_when_it_is_recycled(
+    stage: Stage, lost: str, number: int, recycles: str
+) -> None:
+    async def story(world: World) -> None:
+        await start(world, autoscaled(stage))
+        assert await scales(world) == {"wl-0-pc-a": 2, "wl-0-sg-x": 2}
+        # Nothing acts on autoscalers here: this is what they do.
+        await world.scale("wl-0-pc-a", 3, kinds.CLIQUES)
+        await world.scale("wl-0-sg-x", 3, kinds.SCALING_GROUPS)
+        await until_ready(world, 15)
+        before, others = await uids(world, recycles), await uids(world) - await uids(world, recycles)
+        async with History(world, kinds.AUTOSCALERS) as history:
+            await lose(world, lost, number)
+            await asyncio.sleep(LONG_ENOUGH)
+            assert not before & await uids(world)
+            assert others <= await uids(world)
+            assert len(await recycled(world)) == 1
+            assert await scales(world) == {"wl-0-pc-a": 3, "wl-0-sg-x": 3}
+            await uncordon(world)
+            await until_ready(world, 15)
+        assert await scales(world) == {"wl-0-pc-a": 3, "wl-0-sg-x": 3}
+        assert [each.name for each in history.of()] == []
+
+    play(stage, story, nodes=15)
 
 
 def test_other_replicas_of_the_set_are_left_alone() -> None:
