@@ -8,6 +8,7 @@ from typing import Final, TypeVar, overload
 
 import msgspec
 
+from grove.kube.canonical import body_of
 from grove.kube.decoding import Codec, codec, encode
 from grove.kube.exchange import JSON, Call, Exchange
 from grove.kube.paths import collection_path, key_of, object_path
@@ -75,7 +76,7 @@ class Writes:
         """A new object; raises AlreadyExists. Sent again only when it surely was not executed."""
         path = collection_path(resource, key_of(resource, manifest).namespace)
         query = self._query(dry_run) + (_STRICT if strict else self._unknown)
-        call = Call("POST", path, query, encode(manifest), JSON, idempotent=False)
+        call = Call("POST", path, query, body_of(resource, manifest), JSON, idempotent=False)
         return await self._write(call, codec(type))
 
     @overload
