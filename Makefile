@@ -15,11 +15,12 @@ MINORS ?= 1.35,1.36,1.37
 SCHEDULERS ?=
 CONTROL_PLANE ?= embedded
 SEEDS ?= 1000
+OBJECTS ?= 100000
 KUBERNETES ?= 1.36
 # How often `make e2e` plays its stories of gangs: short, or full for every count and moment.
 STORIES ?= short
 
-.PHONY: help setup setup-dev demo test chaos check format generate compat bench real helm cert-manager e2e contract alerts lock clean
+.PHONY: help setup setup-dev demo test chaos fuzz check format generate compat bench real helm cert-manager e2e contract alerts lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +49,9 @@ test: setup-dev ## Run all tests but those that need recorded data or real contr
 
 chaos: setup-dev ## A thousand runs with random faults (make test has 400); SEEDS=5000 for more
 	@GROVE_CHAOS_SEEDS="$(SEEDS)" $(BIN)/python -m pytest -n 2 --dist worksteal tests/scenarios/test_chaos.py
+
+fuzz: setup-dev ## Put 100,000 misshapen objects to the webhooks, some through their HTTPS server; OBJECTS=1000000 for more
+	@GROVE_FUZZ="$(OBJECTS)" $(BIN)/python -m pytest -n 0 -s tests/webhook/test_fuzz.py
 
 check: setup-dev ## Lint, type-check, check layers, that generated files are fresh and that nothing is unused
 	@$(BIN)/ruff format --check .
