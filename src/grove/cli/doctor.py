@@ -47,7 +47,7 @@ def doctor(
     logs.configure(level="error", format="text")
     configuration = configuration_from(config) if config is not None else None
     found = run_loop(_examined(kubeconfig, context, namespace, configuration))
-    emit(_lines(found) if output is None else dumped(_as_data(found), output))
+    emit(lines(found) if output is None else dumped(_as_data(found), output))
     if broken := [each for each in found if each.state is State.FAILED]:
         raise Failed(f"{len(broken)} of {len(found)} checks failed")
 
@@ -71,7 +71,7 @@ async def _examined(
             raise Failed(f"cannot reach the API server {server}: {error}") from None
 
 
-def _lines(found: "Sequence[Finding]") -> str:
+def lines(found: "Sequence[Finding]") -> str:
     """One line for each finding, what to do included."""
     checks = max(len(each.check) for each in found)
     lines = []

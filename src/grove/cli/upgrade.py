@@ -1,7 +1,9 @@
-"""`grove upgrade plan`: what this version would do to the sets of a cluster, before it runs there."""
+"""`grove upgrade plan`: what this version would do to a cluster and its sets, before it runs there."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +13,7 @@ from grove.cli.talk import Format, dumped, emit, say
 
 if TYPE_CHECKING:
     from grove.api.config import OperatorConfiguration
+    from grove.cli.doctoring.findings import Finding
     from grove.meta import Manifest
     from grove.plan.rehearsal import SetRehearsal
 
@@ -45,59 +48,93 @@ def plan(
 
     Writes nothing. Lists every object of each set that would be created, written or removed, with the
     fields, and every pod that would restart, with the field that is the reason. Tries a pod of each role by
-    a dry run, and says what would be refused and why. Exits with 1 if any pod would restart or be refused,
-    or any set; with 0 if none would.
+    a dry run, and says what would be refused and why. Then says, as `grove doctor` does, what the upgrade
+    stands on: definitions and the versions in which objects are stored, permissions, webhooks. Exits with 1
+    if any pod would restart or be refused, or any set, or if one of these failed; with 0 otherwise.
     """
     from grove.cli.loop import run_loop
     from grove.cli.operating import configuration_from
 
     configuration = configuration_from(config)
-    found = run_loop(_look(kubeconfig, context, configuration, namespace, name or ""))
-    _tell(found, output)
-    if any(each.restarts or each.refused or each.no_pods for each in found):
+    given = configuration if config is not None else None
+    plan = run_loop(_look(kubeconfig, context, configuration, given, namespace, name or ""))
+    _tell(plan, output)
+    if plan.broken or any(each.restarts or each.refused or each.no_pods for each in plan.sets):
         raise typer.Exit(1)
 
 
-def _tell(found: "list[SetRehearsal]", output: Format | None) -> None:
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would become of the sets, and what of the cluster the upgrade stands on."""
+
+    findings: "Sequence[Finding]"
+    sets: "Sequence[SetRehearsal]" = ()
+    #: Whether the sets could be looked at: not where their definitions are missing.
+    rehearsed: bool = True
+
+    @property
+    def broken(self) -> int:
+        """How many findings say that the upgrade would fail."""
+        return sum(each.state == "failed" for each in self.findings)
+
+
+def _tell(plan: Plan, output: Format | None) -> None:
+    from grove.cli.doctor import lines as found
+
     if output is not None:
-        emit(dumped({"items": [as_manifest(each) for each in found]}, output))
-    elif found:
-        emit("\n\n".join("\n".join(lines(each)) for each in found))
+        told = [each.as_manifest() for each in plan.findings]
+        emit(dumped({"items": [as_manifest(each) for each in plan.sets], "findings": told}, output))
     else:
-        say("grove: no PodCliqueSets found")
-    say(f"grove: {', '.join(_summary(found))}")
+        if plan.rehearsed and not plan.sets:
+            say("grove: no PodCliqueSets found")
+        sections = ["\n".join(lines(each)) for each in plan.sets]
+        emit("\n\n".join([*sections, found(plan.findings)]))
+    say(f"grove: {', '.join(_summary(plan))}")
 
 
-def _summary(found: "list[SetRehearsal]") -> Iterator[str]:
+def _summary(plan: Plan) -> Iterator[str]:
     from grove.words import counted
 
-    restarts = sum(len(each.restarts) for each in found)
-    yield f"{restarts} of {sum(each.pods for each in found)} pods on nodes would restart"
-    refused = sum(bool(each.refused or each.no_pods) for each in found)
+    if plan.rehearsed:
+        restarts = sum(len(each.restarts) for each in plan.sets)
+        yield f"{restarts} of {sum(each.pods for each in plan.sets)} pods on nodes would restart"
+    else:
+        yield "sets cannot be looked at before their definitions are there"
+    refused = sum(bool(each.refused or each.no_pods) for each in plan.sets)
     if refused:
         yield counted(
             refused, "set or its new pods would be refused", "sets or their new pods would be refused"
         )
+    if plan.broken:
+        yield f"{plan.broken} of {len(plan.findings)} checks failed"
 
 
 async def _look(
     kubeconfig: str | None,
     context: str | None,
     configuration: "OperatorConfiguration",
+    given: "OperatorConfiguration | None",
     namespace: str,
     name: str,
-) -> "list[SetRehearsal]":
+) -> Plan:
     from grove.cli.connect import connected
+    from grove.cli.doctoring.definitions import undefined
+    from grove.cli.doctoring.examination import Asked, before_upgrade
     from grove.cli.rehearsing import rehearse
     from grove.cli.talk import Failed
 
     asyncio.get_running_loop().set_exception_handler(_unless_closed)
     async with connected(kubeconfig, context) as reached:
+        server = reached.connection.server
+        asked = Asked(reached.client, server, lambda: datetime.now(UTC), configuration=given)
+        findings = await before_upgrade(asked)
+        if await undefined(reached.client):
+            return Plan(findings, rehearsed=False)
         found = await rehearse(reached.client, configuration, namespace, name)
     if name and not found:
         where = f" in namespace {namespace!r}" if namespace else ""
         raise Failed(f"there is no PodCliqueSet {name!r}{where}")
-    return found
+    return Plan(findings, found)
 
 
 def _unless_closed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Grove's own kinds: whether they are served, and whether their definitions are those of this version."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from grove.api import crd, kinds
 from grove.cli.doctoring.findings import Finding, failed, fine, unseen, warning
@@ -12,33 +12,106 @@ from grove.words import counted
 
 CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
 _FIX: Final = "grove crds | kubectl apply --server-side -f -"
+_NAME: Final = "definitions"
 _LINK: Final = "docs/guides/real-cluster.md#2-install-it"
+_WAY_BACK: Final = "docs/guides/upgrading.md#the-way-back"
+_STORED: Final = "docs/guides/upgrading.md#versions-in-which-objects-are-stored"
 #: How many fields are named; the rest is counted.
 _NAMED: Final = 3
 
 
 async def definitions_served(client: Client) -> Sequence[Finding]:
     """Whether everything that the operator needs is there, in the form that this version writes."""
-    name = "definitions"
-    served = (await client.discover()).served
-    absent = [str(each) for each in kinds.OURS if each.plural not in served.get(each.api_version, ())]
-    if absent:
-        return [failed(name, f"the cluster does not serve {', '.join(absent)}", fix=_FIX, link=_LINK)]
-    old = []
+    if absent := await undefined(client):
+        return [failed(_NAME, f"the cluster does not serve {', '.join(absent)}", fix=_FIX, link=_LINK)]
+    pairs = []
     for wanted in crd.definitions():
-        key = Key("", wanted["metadata"]["name"])
         try:
-            living = await client.get(CRDS, key, type=dict)
+            living = await client.get(CRDS, Key("", wanted["metadata"]["name"]), type=dict)
         except Forbidden:
             said = "all kinds of Grove are served; how old their definitions are, you may not read"
-            return [unseen(name, said, link=_LINK)]
-        if lacking := list(_lacking(_schema(wanted), _schema(living), "")):
-            more = f" and {counted(len(lacking) - _NAMED, 'more')}" if len(lacking) > _NAMED else ""
-            old.append(f"{key.name} lacks {', '.join(lacking[:_NAMED])}{more}")
+            return [unseen(_NAME, said, link=_LINK)]
+        pairs.append((wanted, living))
+    found = [*_older(pairs), *_newer(pairs), *_stored(pairs)]
+    if found:
+        return found
+    return [fine(_NAME, f"{counted(len(kinds.OURS), 'kind')} of Grove served, as this version defines them")]
+
+
+async def undefined(client: Client) -> list[str]:
+    """The kinds of Grove that the cluster does not serve."""
+    served = (await client.discover()).served
+    return [str(each) for each in kinds.OURS if each.plural not in served.get(each.api_version, ())]
+
+
+#: A definition as this version has it, and as the cluster has it.
+_Pair: TypeAlias = tuple[Manifest, Manifest]
+
+
+def _older(pairs: Sequence[_Pair]) -> Iterator[Finding]:
+    old = [
+        f"{_name(wanted)} lacks {_listed(fields)}"
+        for wanted, living in pairs
+        if (fields := list(_lacking(_schema(wanted), _schema(living), "")))
+    ]
     if old:
         said = f"definitions are older than this grove: {'; '.join(old)}; the API server drops these fields"
-        return [warning(name, said, fix=_FIX, link=_LINK)]
-    return [fine(name, f"{counted(len(kinds.OURS), 'kind')} of Grove served, as this version defines them")]
+        yield warning(_NAME, said, fix=_FIX, link=_LINK)
+
+
+def _newer(pairs: Sequence[_Pair]) -> Iterator[Finding]:
+    """Fields and versions of a later release, which the definitions of this one would take away."""
+    new = []
+    for wanted, living in pairs:
+        fields = list(_lacking(_schema(living), _schema(wanted), ""))
+        versions = [f"version {each}" for each in _versions(living) if each not in _versions(wanted)]
+        if more := [*versions, *fields]:
+            new.append(f"{_name(wanted)} has {_listed(more)}")
+    if new:
+        said = f"definitions are newer than this grove: {'; '.join(new)}"
+        fix = (
+            "use the grove of that release; apply no definitions of this one: they would drop what is stored"
+        )
+        yield warning(_NAME, said, fix=fix, link=_WAY_BACK)
+
+
+def _stored(pairs: Sequence[_Pair]) -> Iterator[Finding]:
+    """Definitions that the API server would refuse, because objects may be stored in a version they lack."""
+    for wanted, living in pairs:
+        name, stored = _name(wanted), (living.get("status") or {}).get("storedVersions") or ()
+        if not (left := [each for each in stored if each not in _versions(wanted)]):
+            continue
+        said = (
+            f"status.storedVersions of {name} contains {', '.join(left)}, which this version's definition "
+            "does not serve: the API server refuses the definition"
+        )
+        now = next((each["name"] for each in living["spec"]["versions"] if each.get("storage")), "")
+        yield failed("stored versions", said, fix=_migrated(name, now, _versions(wanted)), link=_STORED)
+
+
+def _migrated(name: str, now: str, known: Sequence[str]) -> str:
+    """How no object is stored any more in a version that goes."""
+    if now not in known:
+        return f"use a release that serves {now}, which the cluster stores now"
+    patch = f'{{"status":{{"storedVersions":["{now}"]}}}}'
+    return (
+        f"kubectl get {name} -A -o json | kubectl replace -f - && "
+        f"kubectl patch crd {name} --subresource=status --type=merge -p '{patch}'"
+    )
+
+
+def _name(definition: Manifest) -> str:
+    return str(definition["metadata"]["name"])
+
+
+def _listed(fields: Sequence[str]) -> str:
+    more = f" and {counted(len(fields) - _NAMED, 'more')}" if len(fields) > _NAMED else ""
+    return f"{', '.join(fields[:_NAMED])}{more}"
+
+
+def _versions(definition: Manifest) -> list[str]:
+    """Those that a definition serves."""
+    return [each["name"] for each in definition.get("spec", {}).get("versions") or () if each.get("served")]
 
 
 def _schema(definition: Manifest) -> Manifest:

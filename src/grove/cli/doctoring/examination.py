@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeAlias
 
 from grove.api.config import OperatorConfiguration
 from grove.cli.doctoring import control_plane, definitions, installation, rights, schedulers, webhooks
-from grove.cli.doctoring.findings import Finding, unseen
+from grove.cli.doctoring.findings import Finding, State, unseen
 from grove.cli.preconditions import native_gangs
 from grove.errors import ApiError, Forbidden, Unreachable
 from grove.kube.client import Client
@@ -30,6 +31,10 @@ class Asked:
     reads_secret: bool = True
 
 
+#: A check and its name.
+_Check: TypeAlias = tuple[str, Callable[[], Awaitable[Sequence[Finding]]]]
+
+
 async def examine(asked: Asked) -> list[Finding]:
     """Every finding, in the order in which one would look; raises Unreachable when nobody answers at all."""
     client = asked.client
@@ -37,7 +42,7 @@ async def examine(asked: Asked) -> list[Finding]:
     native = await native_gangs(client)
     found = await installation.find(client, asked.namespace)
     known = await installation.configuration_of(client, found, asked.configuration)
-    checks: list[tuple[str, Callable[[], Awaitable[Sequence[Finding]]]]] = [
+    checks: Sequence[_Check] = [
         ("api server", lambda: control_plane.api_server(version, asked.server)),
         ("clock", lambda: control_plane.clock(client, asked.now)),
         ("gang scheduling", lambda: control_plane.gang_scheduling(native)),
@@ -52,8 +57,35 @@ async def examine(asked: Asked) -> list[Finding]:
         ("schedulers", lambda: schedulers.preconditions(client, known)),
         ("schedulers", lambda: schedulers.alive(client, version, known, asked.now)),
     ]
+    return [*known.findings, *await _carried_out(checks)]
+
+
+async def before_upgrade(asked: Asked) -> list[Finding]:
+    """What an upgrade to this version stands on, as `examine` finds it.
+
+    What the manifests of this version mend is no more than a warning here: they come with the upgrade.
+    """
+    client = asked.client
+    found = await installation.find(client, asked.namespace)
+    known = await installation.configuration_of(client, found, asked.configuration)
+    checks: Sequence[_Check] = [
+        ("definitions", lambda: definitions.definitions_served(client)),
+        ("permissions", lambda: rights.permissions(client, found, known)),
+        (
+            "webhooks",
+            lambda: webhooks.webhooks(client, known, asked.now, reads_secret=asked.reads_secret),
+        ),
+    ]
+    judged = [*known.findings, *await _carried_out(checks)]
+    return [
+        replace(each, state=State.WARNING) if each.comes_with_upgrade and each.state is State.FAILED else each
+        for each in judged
+    ]
+
+
+async def _carried_out(checks: Sequence[_Check]) -> list[Finding]:
     results = await asyncio.gather(*(_seen(name, check) for name, check in checks))
-    return [*known.findings, *(finding for result in results for finding in result)]
+    return [finding for result in results for finding in result]
 
 
 async def _seen(name: str, check: Callable[[], Awaitable[Sequence[Finding]]]) -> Sequence[Finding]:

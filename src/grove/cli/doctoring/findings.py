@@ -27,6 +27,8 @@ class Finding:
     fix: str = ""
     #: The page of the documentation, with its heading.
     link: str = ""
+    #: Whether the manifests of this version mend it, as they do in an upgrade.
+    comes_with_upgrade: bool = False
 
     def as_manifest(self) -> Manifest:
         told = {"check": self.check, "state": str(self.state), "message": self.message}

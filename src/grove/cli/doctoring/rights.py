@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -46,7 +47,8 @@ async def permissions(client: Client, installed: Installation, known: Known) -> 
         return [unseen(name, said, fix="its /readyz names what it lacks", link=_LINK)]
     if denied:
         said = f"{installed.account} lacks {sentence(denied)}"
-        return [failed(name, said, fix="apply the ClusterRole of this version", link=_LINK)]
+        finding = failed(name, said, fix="apply the ClusterRole of this version", link=_LINK)
+        return [replace(finding, comes_with_upgrade=True)]
     return [fine(name, f"{installed.account} may do all {len(needs)} things that it needs")]
 
 

@@ -3,6 +3,7 @@
 import base64
 import binascii
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -60,7 +61,8 @@ def _none(known: Known) -> Finding:
 
 def _absent(names: Sequence[str]) -> Finding:
     said = f"not registered: {', '.join(names)}"
-    return failed("webhooks", said, fix="apply the manifests of this version again", link=_LINK)
+    finding = failed("webhooks", said, fix="apply the manifests of this version again", link=_LINK)
+    return replace(finding, comes_with_upgrade=True)
 
 
 def _trust(configuration: Manifest, now: datetime) -> Finding:
