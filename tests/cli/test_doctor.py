@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import socket
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from email.utils import format_datetime
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -445,3 +447,51 @@ def test_the_command_examines_a_cluster_of_grove_up(grove: Grove, tmp_path: Path
     assert found["schedulers"]["message"] == "simulated by the embedded cluster"
     assert re.search(r"^ok +definitions +5 kinds of Grove served", lines.out, re.MULTILINE)
     assert "; fix: " in lines.out
+
+
+def unanswering(folder: Path) -> tuple[str, str]:
+    """The option for a kubeconfig whose server nobody listens at."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    name = folder / "nobody"
+    cluster = {"name": "c", "cluster": {"server": f"https://127.0.0.1:{port}"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    user = {"name": "u", "user": {"token": "t"}}
+    document = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "c"}
+    name.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **document}))
+    return "--kubeconfig", str(name)
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_a_server_that_does_not_answer_is_a_finding_for_programs_too(
+    grove: Grove, tmp_path: Path, form: str
+) -> None:
+    ran = grove("doctor", *unanswering(tmp_path), "-o", form)
+    told = yaml.safe_load(ran.out)
+    assert ran.code == 1
+    assert told["summary"] == {"failed": 1}
+    (finding,) = told["findings"]
+    assert (finding["check"], finding["state"]) == ("api server", "failed")
+    assert finding["message"].startswith("cannot reach the API server https://127.0.0.1:")
+    assert ran.err.startswith("grove: cannot reach the API server https://127.0.0.1:")
+
+
+def test_a_server_that_does_not_answer_is_one_sentence_for_people(grove: Grove, tmp_path: Path) -> None:
+    ran = grove("doctor", *unanswering(tmp_path))
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("grove: cannot reach the API server https://127.0.0.1:")
+
+
+def test_a_server_that_does_not_know_who_asks_is_a_finding_too(grove: Grove, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    with started("up", "--no-operator", "--write-kubeconfig", str(kubeconfig), folder=tmp_path) as process:
+        process.output.readline()
+        document = yaml.safe_load(kubeconfig.read_text())
+        document["users"][0]["user"] = {"token": "of nobody"}
+        kubeconfig.write_text(yaml.safe_dump(document))
+        ran = grove("doctor", "--kubeconfig", str(kubeconfig), "-o", "json")
+        process.ask_to_stop()
+    (finding,) = json.loads(ran.out)["findings"]
+    assert (ran.code, finding["check"], finding["state"]) == (1, "api server", "failed")
+    assert "Unauthorized" in finding["message"]

@@ -42,11 +42,18 @@ def doctor(
     from grove.cli.doctoring.findings import State
     from grove.cli.loop import run_loop
     from grove.cli.operating import configuration_from
+    from grove.errors import ApiError
     from grove.runtime import logs
 
     logs.configure(level="error", format="text")
     configuration = configuration_from(config) if config is not None else None
-    found = run_loop(_examined(kubeconfig, context, namespace, configuration))
+    try:
+        found = run_loop(_examined(kubeconfig, context, namespace, configuration))
+    except (Failed, ApiError) as error:
+        if output is not None:
+            # A program reads standard output, and must not take an outage for a mistake of its own.
+            emit(dumped(_as_data([_unanswered(error)]), output))
+        raise
     emit(lines(found) if output is None else dumped(_as_data(found), output))
     if broken := [each for each in found if each.state is State.FAILED]:
         raise Failed(f"{len(broken)} of {len(found)} checks failed")
@@ -69,6 +76,15 @@ async def _examined(
             return await examine(asked)
         except Unreachable as error:
             raise Failed(f"cannot reach the API server {server}: {error}") from None
+
+
+def _unanswered(error: Exception) -> "Finding":
+    """The only finding where the API server says nothing, or nothing of use."""
+    from grove.cli.doctoring.findings import failed
+
+    said = " ".join(str(error).split())
+    fix = "see whether its address, your credentials and the network are right, and whether it runs"
+    return failed("api server", said, fix=fix, link="docs/guides/troubleshooting.md#what-grove-doctor-says")
 
 
 def lines(found: "Sequence[Finding]") -> str:
