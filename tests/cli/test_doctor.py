@@ -449,6 +449,26 @@ def test_the_command_examines_a_cluster_of_grove_up(grove: Grove, tmp_path: Path
     assert "; fix: " in lines.out
 
 
+def test_links_are_put_behind_the_address_of_the_documentation(
+    grove: Grove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(*options: str) -> str:
+        ran = grove("doctor", *unanswering(tmp_path), "-o", "json", *options)
+        return str(json.loads(ran.out)["findings"][0]["link"])
+
+    page = "docs/guides/troubleshooting.md#what-grove-doctor-says"
+    assert link() == page
+    assert (
+        link("--documentation-url", "https://git.example.com/grove")
+        == f"https://git.example.com/grove/{page}"
+    )
+    monkeypatch.setenv("GROVE_DOCUMENTATION_URL", "https://docs.example.com/")
+    assert link() == f"https://docs.example.com/{page}"
+    ran = grove("doctor", "--documentation-url", "git.example.com")
+    assert ran.code == 1
+    assert "--documentation-url: must begin with https:// or http://" in ran.err
+
+
 def unanswering(folder: Path) -> tuple[str, str]:
     """The option for a kubeconfig whose server nobody listens at."""
     with socket.socket() as taken:

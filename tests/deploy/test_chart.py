@@ -100,6 +100,10 @@ if (CHART / "files" / "alerts.yaml").exists():
     CASES["alerts and a dashboard"] = {
         "metrics": {"prometheusRule": {"enabled": True, "labels": {"a": "b"}}, "dashboard": {"enabled": True}}
     }
+    CASES["alerts whose runbooks are somewhere"] = {
+        "metrics": {"prometheusRule": {"enabled": True}},
+        "documentationUrl": "https://git.example.com/grove/blob/main/",
+    }
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -146,6 +150,7 @@ REFUSED: Final = {
     "replicas: 3": "replicas",
     "config: {server: {webhoks: {}}}": "webhoks",
     "replicaCount: many": "replicaCount",
+    "documentationUrl: git.example.com": "documentationUrl",
     "image: {pullPolicy: Sometimes}": "pullPolicy",
     "config: {leaderElection: {enabled: false}}": "must be 1 without config.leaderElection.enabled",
     "config: {server: {metrics: {port: 9444}}}\nnetworkPolicy: {metricsFrom: [{podSelector: {}}]}": (

@@ -235,6 +235,23 @@ def test_who_reads_metrics_cannot_be_limited_on_the_port_of_the_probes() -> None
         values_from(peers, together)
 
 
+@pytest.mark.parametrize(
+    ("base", "before"),
+    [
+        ("", ""),
+        ("https://git.example.com/grove", "https://git.example.com/grove/"),
+        ("https://git.example.com/grove/", "https://git.example.com/grove/"),
+    ],
+)
+def test_every_runbook_is_behind_the_address_of_the_documentation(base: str, before: str) -> None:
+    values: Manifest = {"documentationUrl": base, "metrics": {"prometheusRule": {"enabled": True}}}
+    rules = [each for group in one("PrometheusRule", values)["spec"]["groups"] for each in group["rules"]]
+    assert len(rules) > 20
+    for rule in rules:
+        page = f"docs/guides/runbooks.md#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook_url"] == f"{before}{page}"
+
+
 REFUSED: Final = {
     "--set replicas=3": "replicas: unknown field",
     "--set replicaCount=many": "replicaCount: must be a whole number",
@@ -243,6 +260,7 @@ REFUSED: Final = {
     "--set config.leaderElection.enabled=false": "replicaCount: must be 1 without config.leaderElection.enabled",
     "--set config.logLevel=loud": "logLevel: must be one of",
     "--set config.server.webhoks.port=1": "config.server.webhoks: unknown field",
+    "--set documentationUrl=git.example.com": "documentationUrl: must begin with https:// or http://",
     "--set nonsense": "must be of the form name.of.value=something",
     "--set webhooks.caBundle=x-": "webhooks.caBundle: must be base64",
     "-f nowhere.yaml": "nowhere.yaml: cannot be read",

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grove.cli.options import ContextOption, KubeconfigOption
+from grove.cli.links import checked
+from grove.cli.options import ContextOption, DocumentationOption, KubeconfigOption
 from grove.cli.talk import Failed, Format, dumped, emit
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def doctor(
     output: Annotated[
         Format | None, typer.Option("--output", "-o", help="Print as data instead of as lines.")
     ] = None,
+    documentation_url: DocumentationOption = "",
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
@@ -39,7 +41,7 @@ def doctor(
     certificates, the operator, what each scheduler needs and whether it runs. Writes nothing: fields are
     tried by dry runs. What you may not see is said and is no failure. Exits with 1 if something failed.
     """
-    from grove.cli.doctoring.findings import State
+    from grove.cli.doctoring.findings import State, with_links
     from grove.cli.loop import run_loop
     from grove.cli.operating import configuration_from
     from grove.errors import ApiError
@@ -47,13 +49,15 @@ def doctor(
 
     logs.configure(level="error", format="text")
     configuration = configuration_from(config) if config is not None else None
+    base = checked(documentation_url, "--documentation-url")
     try:
         found = run_loop(_examined(kubeconfig, context, namespace, configuration))
     except (Failed, ApiError) as error:
         if output is not None:
             # A program reads standard output, and must not take an outage for a mistake of its own.
-            emit(dumped(_as_data([_unanswered(error)]), output))
+            emit(dumped(_as_data(with_links([_unanswered(error)], base)), output))
         raise
+    found = with_links(found, base)
     emit(lines(found) if output is None else dumped(_as_data(found), output))
     if broken := [each for each in found if each.state is State.FAILED]:
         raise Failed(f"{len(broken)} of {len(found)} checks failed")

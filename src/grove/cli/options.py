@@ -18,3 +18,12 @@ ContextOption = Annotated[
         "--context", help="Context of the kubeconfig; its current one if omitted.", show_default=False
     ),
 ]
+DocumentationOption = Annotated[
+    str,
+    typer.Option(
+        "--documentation-url",
+        envvar="GROVE_DOCUMENTATION_URL",
+        help="Address that is put before every link to the documentation.",
+        show_default=False,
+    ),
+]

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from grove.cli.options import ContextOption, KubeconfigOption
+from grove.cli.links import checked
+from grove.cli.options import ContextOption, DocumentationOption, KubeconfigOption
 from grove.cli.talk import Format, dumped, emit, say
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def plan(
             show_default=False,
         ),
     ] = None,
+    documentation_url: DocumentationOption = "",
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
@@ -52,13 +54,15 @@ def plan(
     stands on: definitions and the versions in which objects are stored, permissions, webhooks. Exits with 1
     if any pod would restart or be refused, or any set, or if one of these failed; with 0 otherwise.
     """
+    from grove.cli.doctoring.findings import with_links
     from grove.cli.loop import run_loop
     from grove.cli.operating import configuration_from
 
     configuration = configuration_from(config)
     given = configuration if config is not None else None
+    base = checked(documentation_url, "--documentation-url")
     plan = run_loop(_look(kubeconfig, context, configuration, given, namespace, name or ""))
-    _tell(plan, output)
+    _tell(replace(plan, findings=with_links(plan.findings, base)), output)
     if plan.broken or any(each.restarts or each.refused or each.no_pods for each in plan.sets):
         raise typer.Exit(1)
 

@@ -1,8 +1,10 @@
 """What a check found out: a state, a sentence, what to do about it and where that is explained."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from grove.cli.links import linked
 from grove.meta import Manifest
 
 
@@ -53,3 +55,8 @@ def failed(check: str, message: str, *, fix: str, link: str) -> Finding:
 def unseen(check: str, message: str, *, fix: str = "", link: str = "") -> Finding:
     """Nobody can say."""
     return Finding(check, State.UNKNOWN, message, fix, link)
+
+
+def with_links(found: Sequence[Finding], base: str) -> list[Finding]:
+    """The same with links that lead somewhere from where they are read."""
+    return [replace(each, link=linked(base, each.link)) for each in found]

@@ -11,6 +11,7 @@ from typing import Final
 import yaml
 
 from grove.api.crd import definitions
+from grove.cli.links import linked
 from grove.cli.manifests import operator
 from grove.cli.manifests.access import OPERATOR, desired_access, desired_user_roles
 from grove.cli.manifests.flow_control import desired_flow_control
@@ -107,7 +108,7 @@ def desired_monitoring(values: Values, namespace: str) -> list[Manifest]:
         found.append(_monitoring("ServiceMonitor", "grove-operator-monitor", namespace, spec))
         found[-1]["metadata"]["labels"] |= chosen.service_monitor.labels
     if chosen.prometheus_rule.enabled:
-        rules = yaml.safe_load(_packaged(ALERTS, "metrics.prometheusRule.enabled"))
+        rules = _alerts(values.documentation_url)
         found.append(_monitoring("PrometheusRule", "grove-operator-alerts", namespace, rules))
         found[-1]["metadata"]["labels"] |= chosen.prometheus_rule.labels
     if chosen.dashboard.enabled:
@@ -116,6 +117,15 @@ def desired_monitoring(values: Values, namespace: str) -> list[Manifest]:
         data = {"grove.json": _packaged(DASHBOARD, "metrics.dashboard.enabled")}
         found.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     return found
+
+
+def _alerts(base: str) -> Manifest:
+    """The rules, with runbooks that whoever is woken can open."""
+    rules: Manifest = yaml.safe_load(_packaged(ALERTS, "metrics.prometheusRule.enabled"))
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            rule["annotations"]["runbook_url"] = linked(base, rule["annotations"]["runbook_url"])
+    return rules
 
 
 def _monitoring(kind: str, name: str, namespace: str, spec: Manifest) -> Manifest:

@@ -16,6 +16,7 @@ from grove.api.decode import decode
 from grove.api.labels import MANAGER
 from grove.api.schema import says
 from grove.backends.registry import BUILT_INS
+from grove.cli.links import ADDRESS, checked
 from grove.errors import InvalidConfiguration, InvalidInput
 from grove.meta import Manifest, View
 from grove.words import yaml_problem
@@ -289,6 +290,14 @@ class Values(View):
         FlowControl, says("The operator's share of the API server (API Priority and Fairness).")
     ] = FlowControl()
     metrics: Annotated[Metrics, says("What is made for monitoring.")] = Metrics()
+    documentation_url: Annotated[
+        str,
+        says(
+            "Address that is put before the links of alerts to their runbooks, docs/guides/runbooks.md: that "
+            "of the folder which has docs in it. Blank for links as they are in the repository.",
+            pattern=ADDRESS,
+        ),
+    ] = ""
     config: Annotated[
         Manifest,
         says(
@@ -331,6 +340,7 @@ def values_from(*overrides: Manifest) -> Values:
         values = decode(whole, Values, strict=True)
     except InvalidInput as error:
         raise InvalidConfiguration(f"the values are not valid: {error}") from None
+    checked(values.documentation_url, "the values are not valid: documentationUrl")
     configuration = values.configuration
     for field, number in (
         ("replicaCount", values.replica_count),
