@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 import typer
 from tests.cli.processes import KUBECTL
+from typer.testing import CliRunner
 
 from grove import __version__
 from grove.cli.completing import answer
@@ -123,32 +125,55 @@ def test_the_version_is_an_option_too(grove: Grove) -> None:
     assert grove("--version").out == f"grove {__version__}\n"
 
 
-def commands(group: typer.core.TyperGroup, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for name, command in group.commands.items():
-        if isinstance(command, typer.core.TyperGroup):
-            yield from commands(command, (*before, name))
-        elif name != "wait-for":
-            yield (*before, name)
+def commands(command: object, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """A command by its words; a group, `grove` itself among them, before all that is below it."""
+    yield words
+    if isinstance(command, typer.core.TyperGroup):
+        for name, below in command.commands.items():
+            yield from commands(below, (*words, name))
 
 
-def every_command() -> list[tuple[str, ...]]:
-    group = typer.main.get_command(app)
-    assert isinstance(group, typer.core.TyperGroup)
-    return list(commands(group))
+EVERY_COMMAND: Final = tuple(commands(typer.main.get_command(app)))
 
 
-@pytest.mark.parametrize("words", every_command(), ids=" ".join)
-def test_every_help_text_has_examples_of_commands_that_exist(grove: Grove, words: tuple[str, ...]) -> None:
-    text = grove(*words, "--help").out
-    assert "Examples:" in text
-    shown = text.split("Examples:")[1]
-    assert f"grove {' '.join(words)}" in shown
-    for option in set(re.findall(r"(?<![\w-])--[a-z-]+", shown.replace("kubectl apply --server-side", ""))):
-        assert option in text.split("Examples:")[0]
+def help_of(words: tuple[str, ...]) -> str:
+    """What a command says of itself before its examples; empty where there is no such command."""
+    result = CliRunner().invoke(app, [*words, "--help"], prog_name="grove", env={"COLUMNS": "80"})
+    return result.output if result.exit_code == 0 else ""
+
+
+def called_in(example: str) -> Iterator[tuple[tuple[str, ...], set[str]]]:
+    """The commands of ours that an example calls, each with its options."""
+    for call in re.findall(r"\bgrove ([^|()>]+)", example):
+        words = call.split()
+        length = max(n for n in range(3) if tuple(words[:n]) in EVERY_COMMAND)
+        yield tuple(words[:length]), {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)}
+
+
+@pytest.mark.parametrize("words", EVERY_COMMAND, ids=lambda words: " ".join(words) or "grove itself")
+def test_every_help_text_has_examples_of_commands_that_exist(words: tuple[str, ...]) -> None:
+    text, _, shown = help_of(words).partition("Examples:\n")
+    assert text
+    called = [each for line in shown.strip().splitlines() for each in called_in(line)]
+    assert called, text
+    for command, options in called:
+        # A group shows commands that are below it.
+        assert command[: len(words)] == words
+        known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", help_of(command).partition("Examples:")[0]))
+        assert options <= known
+
+
+@pytest.mark.parametrize("words", EVERY_COMMAND, ids=lambda words: " ".join(words) or "grove itself")
+def test_help_is_readable_on_a_small_terminal(words: tuple[str, ...]) -> None:
+    text = help_of(words)
+    if words != ("wait-for",):
+        assert max(map(len, text.splitlines())) <= 80
+    if "Commands:" in text:
+        assert len(text.splitlines()) <= 40
 
 
 def test_every_example_belongs_to_a_command() -> None:
-    assert {" ".join(words) for words in every_command()} >= EXAMPLES.keys()
+    assert {" ".join(words) for words in EVERY_COMMAND} - {"wait-for"} == EXAMPLES.keys()
 
 
 def test_the_manifest_of_krew_says_that_there_is_no_release() -> None:

@@ -108,13 +108,24 @@ def server_of(environment: Mapping[str, str]) -> str:
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 
+_DESCRIPTION: Final = """\
+Wait until the pods of other cliques of the same gang are ready. Grove adds it to pods that start in
+order, as the init container grove-initc; exits with 0 when all of them are."""
+_EXAMPLES: Final = """\
+Examples:
+  grove wait-for -p llm-0-leader:1 -p llm-0-cache:2
+  grove wait-for --podcliques llm-0-leader:1 --log-format text"""
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="grove wait-for",
-        description="Wait until the pods of other cliques of the same gang are ready. Grove adds it to pods "
-        "that start in order, as the init container grove-initc; exits with 0 when all of them are.",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
         # The same width everywhere: this help is part of the documentation.
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100, max_help_position=32),
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
+            prog, width=100, max_help_position=32
+        ),
         allow_abbrev=False,
     )
     option = parser.add_argument
