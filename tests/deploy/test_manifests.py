@@ -252,6 +252,21 @@ def test_every_runbook_is_behind_the_address_of_the_documentation(base: str, bef
         assert rule["annotations"]["runbook_url"] == f"{before}{page}"
 
 
+def test_the_names_of_an_installation_are_those_that_kubectl_prints() -> None:
+    names = printed("-o", "name").splitlines()
+    assert names[0] == f"namespace/{NAMESPACE}"
+    assert len(names) == len(set(names)) == len(list(yaml.safe_load_all(printed())))
+    assert {
+        "customresourcedefinition.apiextensions.k8s.io/podcliquesets.grove.io",
+        "deployment.apps/grove-operator",
+        "clusterrole.rbac.authorization.k8s.io/grove:system:grove-operator",
+        "service/grove-operator",
+    } <= set(names)
+    namespaces = [line.split()[0] for line in printed("-o", "wide").splitlines()]
+    assert len(namespaces) == len(names) + 1
+    assert set(namespaces) == {"NAMESPACE", NAMESPACE, "-"}
+
+
 REFUSED: Final = {
     "--set replicas=3": "replicas: unknown field",
     "--set replicaCount=many": "replicaCount: must be a whole number",

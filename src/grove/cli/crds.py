@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from grove.cli.talk import Form, Format, dumped, emit
+from grove.cli.talk import Form, emit
 
 
 def crds(
@@ -17,13 +17,6 @@ def crds(
     YAML has one document for each; JSON is one List. Both can be piped into kubectl.
     """
     from grove.api.crd import definitions
+    from grove.cli.listing import printed
 
-    found = definitions()
-    if output is Form.JSON:
-        emit(dumped({"apiVersion": "v1", "kind": "List", "items": found}, Format.JSON))
-    elif output is Form.YAML:
-        emit("---\n".join(dumped(each, Format.YAML) for each in found))
-    else:
-        from grove.cli.listing import names, table
-
-        emit(names(found) if output is Form.NAME else table(found))
+    emit(printed(definitions(), output))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grove.cli.talk import Failed, Format, dumped, emit
+from grove.cli.talk import Failed, Form, emit
 
 if TYPE_CHECKING:
     from grove.meta import Manifest
@@ -23,7 +23,7 @@ def install(
         list[str] | None,
         typer.Option("--set", help="One value, such as image.tag=0.1.0; may be repeated."),
     ] = None,
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to print them.")] = Format.YAML,
+    output: Annotated[Form, typer.Option("--output", "-o", help="How to print them.")] = Form.YAML,
 ) -> None:
     """Print every object of an installation, without a cluster.
 
@@ -33,16 +33,14 @@ def install(
     the definitions; with --set crds.install=false they stay). The values are those of the Helm chart, and so
     are the objects.
     """
+    from grove.cli.listing import printed
     from grove.cli.manifests.installation import desired_installation, desired_namespace
     from grove.cli.manifests.values import settings, values_from
 
     documents = [_read(each) for each in values or ()]
     chosen = values_from(*documents, settings(set_ or ()))
     found = [desired_namespace(namespace), *desired_installation(chosen, namespace)]
-    if output is Format.JSON:
-        emit(dumped({"apiVersion": "v1", "kind": "List", "items": found}, output))
-    else:
-        emit("---\n".join(dumped(each, output) for each in found))
+    emit(printed(found, output))
 
 
 def _read(path: str) -> "Manifest":

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from grove.cli.talk import Form, Format, dumped
 from grove.meta import Manifest
 
 
@@ -9,6 +10,17 @@ def name_of(kind: str, api_version: str, name: str) -> str:
     """What kubectl calls an object: `podgang.scheduler.grove.io/train-0`."""
     group, _, _ = api_version.rpartition("/")
     return f"{kind.lower()}.{group}/{name}" if group else f"{kind.lower()}/{name}"
+
+
+def printed(manifests: Sequence[Manifest], output: Form) -> str:
+    """Objects as they were asked for: YAML has one document for each, JSON is one List."""
+    if output is Form.NAME:
+        return names(manifests)
+    if output is Form.WIDE:
+        return table(manifests)
+    if output is Form.JSON:
+        return dumped({"apiVersion": "v1", "kind": "List", "items": manifests}, Format.JSON)
+    return "---\n".join(dumped(each, Format.YAML) for each in manifests)
 
 
 def names(manifests: Iterable[Manifest]) -> str:

@@ -28,6 +28,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "grove install | kubectl apply --server-side -f -",
         "grove install --set image.repository=registry.example.com/grove-operator",
         "grove install -f values.yaml -o json",
+        "grove install -o name",
     ),
     "tree": (
         "grove tree",
