@@ -1,7 +1,7 @@
 """`grove doctor`: what of a cluster and of the operator in it is not as it should be, and what to do."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,7 +10,7 @@ from grove.cli.options import ContextOption, DocumentationOption, KubeconfigOpti
 from grove.cli.talk import Failed, Format, dumped, emit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Coroutine, Sequence
 
     from grove.api.config import OperatorConfiguration
     from grove.cli.doctoring.findings import Finding
@@ -41,23 +41,28 @@ def doctor(
     certificates, the operator, what each scheduler needs and whether it runs. Writes nothing: fields are
     tried by dry runs. What you may not see is said and is no failure. Exits with 1 if something failed.
     """
-    from grove.cli.doctoring.findings import State, with_links
-    from grove.cli.loop import run_loop
     from grove.cli.operating import configuration_from
-    from grove.errors import ApiError
     from grove.runtime import logs
 
     logs.configure(level="error", format="text")
-    configuration = configuration_from(config) if config is not None else None
     base = checked(documentation_url, "--documentation-url")
+    configuration = configuration_from(config) if config is not None else None
+    _tell(_examined(kubeconfig, context, namespace, configuration), base, output)
+
+
+def _tell(examined: "Coroutine[Any, Any, list[Finding]]", base: str, output: Format | None) -> None:
+    """Print what is found; raises Failed if anything failed."""
+    from grove.cli.doctoring.findings import State, with_links
+    from grove.cli.loop import run_loop
+    from grove.errors import ApiError
+
     try:
-        found = run_loop(_examined(kubeconfig, context, namespace, configuration))
+        found = with_links(run_loop(examined), base)
     except (Failed, ApiError) as error:
         if output is not None:
             # A program reads standard output, and must not take an outage for a mistake of its own.
             emit(dumped(_as_data(with_links([_unanswered(error)], base)), output))
         raise
-    found = with_links(found, base)
     emit(lines(found) if output is None else dumped(_as_data(found), output))
     if broken := [each for each in found if each.state is State.FAILED]:
         raise Failed(f"{len(broken)} of {len(found)} checks failed")

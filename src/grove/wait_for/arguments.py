@@ -117,15 +117,17 @@ Examples:
   grove wait-for --podcliques llm-0-leader:1 --log-format text"""
 
 
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """The same width everywhere: this help is part of the documentation."""
+    return argparse.RawDescriptionHelpFormatter(prog, width=100, max_help_position=32)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="grove wait-for",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
-        # The same width everywhere: this help is part of the documentation.
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
-            prog, width=100, max_help_position=32
-        ),
+        formatter_class=_formatter,
         allow_abbrev=False,
     )
     option = parser.add_argument
