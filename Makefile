@@ -79,8 +79,9 @@ bench: setup ## Measure apply -> running at 10 to 10,000 pods; CONTROL_PLANE=rea
 real: setup ## Install real control planes (etcd, Kubernetes) for the tests that use them; MINORS=1.36 for one; SCHEDULERS=all (or names with commas) for other schedulers too
 	@$(BIN)/python -m grove.real install --minors "$(MINORS)" --schedulers "$(SCHEDULERS)"
 
-helm: setup ## Install Helm for the tests of the chart
+helm: setup ## Install Helm for the tests of the chart, and fetch the Prometheus operator's kinds for its monitoring objects
 	@$(BIN)/python -m grove.real tool helm
+	@$(BIN)/python -m grove.real fetch prometheus-operator || echo "make helm: without them make e2e skips a test of monitoring objects" >&2
 
 cert-manager: setup ## Build cert-manager's controllers and cainjector for the tests that use them
 	@$(BIN)/python -m grove.real tool cert-manager

@@ -20,6 +20,7 @@ from grove.real.versions import (
     cert_manager,
     etcd_tool,
     helm_tool,
+    prometheus_operator,
     promtool,
     release,
     tools,
@@ -72,6 +73,14 @@ def test_cert_manager_is_pinned_to_the_version_that_the_code_names(tool: Tool) -
     text = (MODULES / tool.module / "go.mod").read_text()
     assert re.findall(rf"^\t{re.escape(tool.source)} v(\S+)", text, re.M) == [tool.version]
     assert (MODULES / tool.module / tool.package / "main.go").exists()
+
+
+def test_the_kinds_of_the_prometheus_operator_are_pinned_to_the_version_that_the_code_names() -> None:
+    wanted = prometheus_operator()
+    folder = MODULES / wanted.module
+    assert f"\nrequire {wanted.source} v{wanted.version}\n" in (folder / "go.mod").read_text()
+    sums = [line.split()[:2] for line in (folder / "go.sum").read_text().splitlines()]
+    assert sums == [[wanted.source, f"v{wanted.version}"], [wanted.source, f"v{wanted.version}/go.mod"]]
 
 
 @pytest.mark.parametrize("folder", sorted(path.name for path in MODULES.iterdir()))

@@ -1,4 +1,4 @@
-"""`python -m grove.real install | tool | start | list`: data on standard output, talk on standard error."""
+"""`python -m grove.real install | tool | fetch | start | list`: data on standard output, talk beside it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pathlib import Path
 from grove.errors import GroveError
 from grove.real.binaries import Locator
 from grove.real.control_plane import RealControlPlane
+from grove.real.fetching import fetched
 from grove.real.install import Installer
 from grove.real.options import Options
 from grove.real.progress import say
 from grove.real.third_party import THIRD_PARTIES, ThirdParty, chosen
-from grove.real.versions import MINORS, TOOLS, release, tools
+from grove.real.versions import FILES, MINORS, TOOLS, release, tools
 
 INTERRUPTED = 130
 
@@ -30,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _run(_start(asked))
         elif asked.command == "tool":
             _run(_tool(asked.name, asked.jobs))
+        elif asked.command == "fetch":
+            print("\n".join(map(str, fetched(FILES[asked.name]()))))
         else:
             _install(asked)
     except GroveError as error:
@@ -65,6 +68,8 @@ def _parser() -> argparse.ArgumentParser:
     tool = commands.add_parser("tool", help="build a program that is no part of a control plane")
     tool.add_argument("name", choices=sorted(TOOLS))
     tool.add_argument("--jobs", type=int, help="how many packages Go compiles at a time (default: all cores)")
+    fetch = commands.add_parser("fetch", help="fetch files that tests need of another project")
+    fetch.add_argument("name", choices=sorted(FILES))
     start = commands.add_parser("start", help="run a control plane until Ctrl-C")
     start.add_argument("--minor", choices=MINORS, help="default: 1.36, or what the scheduler is run on")
     start.add_argument(

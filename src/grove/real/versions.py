@@ -23,6 +23,7 @@ GO_MINIMUM = (1, 26)
 HELM_VERSION = "4.3.1"
 KWOK_VERSION = "0.7.0"
 CERT_MANAGER_VERSION = "1.21.2"
+PROMETHEUS_OPERATOR_VERSION = "0.85.0"
 
 ETCD = "etcd"
 HELM = "helm"
@@ -130,6 +131,21 @@ class Tool:
         return " ".join(flags)
 
 
+@dataclass(frozen=True, slots=True)
+class ModuleFiles:
+    """Files of a Go module that are used as they are."""
+
+    name: str
+    version: str
+    module: str
+    source: str
+    files: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}-{self.version}"
+
+
 def release(minor: str) -> Release:
     """The release of one minor; says which there are when it is none of them."""
     try:
@@ -189,6 +205,18 @@ def _of_cert_manager(name: str, beside: tuple[str, ...] = ()) -> Tool:
     )
 
 
+def prometheus_operator() -> ModuleFiles:
+    """The kinds by which the Prometheus operator is told what to scrape and when to alert."""
+    names = ("podmonitors", "prometheusrules", "servicemonitors")
+    return ModuleFiles(
+        "prometheus-operator",
+        PROMETHEUS_OPERATOR_VERSION,
+        "prometheus-operator",
+        "github.com/prometheus-operator/prometheus-operator",
+        tuple(f"example/prometheus-operator-crd/monitoring.coreos.com_{name}.yaml" for name in names),
+    )
+
+
 #: Programs that are no part of a control plane, by name.
 TOOLS: Mapping[str, Callable[[], Tool]] = {
     "cainjector": cainjector,
@@ -197,6 +225,10 @@ TOOLS: Mapping[str, Callable[[], Tool]] = {
     "kwok": kwok_tool,
     "promtool": promtool,
 }
+
+
+#: Files of others, by name.
+FILES: Mapping[str, Callable[[], ModuleFiles]] = {"prometheus-operator": prometheus_operator}
 
 
 def tools(minor: str) -> tuple[Tool, ...]:
