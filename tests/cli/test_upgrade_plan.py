@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from grove.cli.doctoring.examination import Asked, before_upgrade, examine
 from grove.cli.doctoring.findings import Finding, State
 from grove.cli.upgrade import Plan
 from grove.meta import Key, Manifest
+from grove.testing import make
 from grove.testing.virtual_time import virtual_clock
 from grove.testing.world import World, run_world
 
@@ -38,10 +39,11 @@ async def redefine(world: World, *changes: Change) -> None:
         await world.user.replace(CRDS, living)
 
 
-def found_after(*changes: Change) -> dict[str, list[Finding]]:
+def found_after(*changes: Change, sets: Sequence[Manifest] = ()) -> dict[str, list[Finding]]:
     found: dict[str, list[Finding]] = {}
 
     async def story(world: World) -> None:
+        await world.apply(*sets)
         await redefine(world, *changes)
         found.update(await asked(world))
 
@@ -68,10 +70,10 @@ def with_another_field(definition: Manifest) -> None:
     _fields(definition)["fromTheFuture"] = {"type": "string"}
 
 
-def stores_another_version(definition: Manifest) -> None:
+def stores_another_version(definition: Manifest, name: str = "v1beta1") -> None:
     versions = definition["spec"]["versions"]
     versions[0]["storage"] = False
-    versions.append({**copy.deepcopy(versions[0]), "name": "v1beta1", "storage": True})
+    versions.append({**copy.deepcopy(versions[0]), "name": name, "storage": True})
 
 
 def stores_ours_again(definition: Manifest) -> None:
@@ -106,11 +108,24 @@ def test_a_version_in_which_objects_may_be_stored_breaks_the_upgrade_and_is_told
     assert finding.state is State.FAILED
     assert f"status.storedVersions of {SETS} contains v1beta1" in finding.message
     assert finding.fix == (
-        f"kubectl get {SETS} -A -o json | kubectl replace -f - && kubectl patch crd {SETS} "
-        """--subresource=status --type=merge -p '{"status":{"storedVersions":["v1alpha1"]}}'"""
+        f"kubectl patch crd {SETS} --subresource=status --type=merge "
+        """-p '{"status":{"storedVersions":["v1alpha1"]}}'"""
     )
     assert "has version v1beta1" in found["definitions"][0].message
     assert broken(found) == 1
+
+
+def test_where_there_are_objects_they_are_written_once_more_before() -> None:
+    found = found_after(stores_another_version, stores_ours_again, sets=[make.cliqueset_manifest("train")])
+    assert found["stored versions"][0].fix == (
+        f"kubectl get {SETS} -A -o json | kubectl replace -f - && kubectl patch crd {SETS} "
+        """--subresource=status --type=merge -p '{"status":{"storedVersions":["v1alpha1"]}}'"""
+    )
+
+
+def test_a_version_before_ours_is_left_over_and_not_newer() -> None:
+    found = found_after(lambda definition: stores_another_version(definition, "v1alpha0"), stores_ours_again)
+    assert found.keys() == {"stored versions", "permissions", "webhooks"}
 
 
 def test_where_the_unknown_version_is_stored_now_only_a_later_release_helps() -> None:

@@ -1,13 +1,14 @@
 """Grove's own kinds: whether they are served, and whether their definitions are those of this version."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from grove.api import crd, kinds
 from grove.cli.doctoring.findings import Finding, failed, fine, unseen, warning
 from grove.errors import Forbidden
 from grove.kube.client import Client
-from grove.meta import Key, Manifest, resource
+from grove.meta import Key, Manifest, Object, resource
 from grove.words import counted
 
 CRDS: Final = resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
@@ -32,7 +33,7 @@ async def definitions_served(client: Client) -> Sequence[Finding]:
             said = "all kinds of Grove are served; how old their definitions are, you may not read"
             return [unseen(_NAME, said, link=_LINK)]
         pairs.append((wanted, living))
-    found = [*_older(pairs), *_newer(pairs), *_stored(pairs)]
+    found = [*_older(pairs), *_newer(pairs), *[each async for each in _stored(client, pairs)]]
     if found:
         return found
     return [fine(_NAME, f"{counted(len(kinds.OURS), 'kind')} of Grove served, as this version defines them")]
@@ -64,7 +65,8 @@ def _newer(pairs: Sequence[_Pair]) -> Iterator[Finding]:
     new = []
     for wanted, living in pairs:
         fields = list(_lacking(_schema(living), _schema(wanted), ""))
-        versions = [f"version {each}" for each in _versions(living) if each not in _versions(wanted)]
+        latest = max(map(_rank, _versions(wanted)))
+        versions = [f"version {each}" for each in _versions(living) if _rank(each) > latest]
         if more := [*versions, *fields]:
             new.append(f"{_name(wanted)} has {_listed(more)}")
     if new:
@@ -75,7 +77,7 @@ def _newer(pairs: Sequence[_Pair]) -> Iterator[Finding]:
         yield warning(_NAME, said, fix=fix, link=_WAY_BACK)
 
 
-def _stored(pairs: Sequence[_Pair]) -> Iterator[Finding]:
+async def _stored(client: Client, pairs: Sequence[_Pair]) -> AsyncIterator[Finding]:
     """Definitions that the API server would refuse, because objects may be stored in a version they lack."""
     for wanted, living in pairs:
         name, stored = _name(wanted), (living.get("status") or {}).get("storedVersions") or ()
@@ -86,18 +88,27 @@ def _stored(pairs: Sequence[_Pair]) -> Iterator[Finding]:
             "does not serve: the API server refuses the definition"
         )
         now = next((each["name"] for each in living["spec"]["versions"] if each.get("storage")), "")
-        yield failed("stored versions", said, fix=_migrated(name, now, _versions(wanted)), link=_STORED)
+        fix = f"use a release that serves {now}, which the cluster stores now"
+        if now in _versions(wanted):
+            fix = _migrated(name, now, rewrites=await _any(client, name))
+        yield failed("stored versions", said, fix=fix, link=_STORED)
 
 
-def _migrated(name: str, now: str, known: Sequence[str]) -> str:
+async def _any(client: Client, name: str) -> bool:
+    """Whether there are objects of a definition, as far as one may see that."""
+    (kind,) = [each for each in kinds.OURS if str(each) == name]
+    try:
+        return bool((await client.list(kind, type=Object, limit=1)).items)
+    except Forbidden:
+        return True
+
+
+def _migrated(name: str, now: str, *, rewrites: bool) -> str:
     """How no object is stored any more in a version that goes."""
-    if now not in known:
-        return f"use a release that serves {now}, which the cluster stores now"
     patch = f'{{"status":{{"storedVersions":["{now}"]}}}}'
-    return (
-        f"kubectl get {name} -A -o json | kubectl replace -f - && "
-        f"kubectl patch crd {name} --subresource=status --type=merge -p '{patch}'"
-    )
+    # kubectl fails where there is nothing to replace.
+    rewritten = f"kubectl get {name} -A -o json | kubectl replace -f - && " if rewrites else ""
+    return f"{rewritten}kubectl patch crd {name} --subresource=status --type=merge -p '{patch}'"
 
 
 def _name(definition: Manifest) -> str:
@@ -118,6 +129,14 @@ def _schema(definition: Manifest) -> Manifest:
     versions = definition.get("spec", {}).get("versions") or ()
     found = [each for each in versions if each.get("name") == kinds.VERSION]
     return (found[0].get("schema") or {}).get("openAPIV3Schema") or {} if found else {}
+
+
+def _rank(version: str) -> tuple[int, int, int]:
+    """The order in which Kubernetes puts versions: alpha, beta and then those without either."""
+    found = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
+    if found is None:
+        return (-1, 0, 0)
+    return (("alpha", "beta", None).index(found[2]), int(found[1]), int(found[3] or 0))
 
 
 def _lacking(wanted: Manifest, living: Manifest, path: str) -> Iterator[str]:
