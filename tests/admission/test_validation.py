@@ -146,21 +146,21 @@ REFUSED = {
         "not a valid key",
     ),
     "a node of one's own": Case(
-        with_pods(0, nodeName="n1"), f"{CLIQUES}[0].spec.podSpec.spec.nodeName", "must not be set"
+        with_pods(0, nodeName="n1"), f"{CLIQUES}[0].spec.podSpec.nodeName", "must not be set"
     ),
     "spreading": Case(
         with_pods(0, topologySpreadConstraints=[{}]),
-        f"{CLIQUES}[0].spec.podSpec.spec.topologySpreadConstraints",
+        f"{CLIQUES}[0].spec.podSpec.topologySpreadConstraints",
         "must not be set",
     ),
     "a variable twice": Case(
         with_pods(0, containers=[{"name": "m", "env": [{"name": "A"}, {"name": "A"}]}]),
-        f"{CLIQUES}[0].spec.podSpec.spec.containers[0].env",
+        f"{CLIQUES}[0].spec.podSpec.containers[0].env",
         "used more than once: A",
     ),
     "a variable without a name": Case(
         with_pods(0, initContainers=[{"name": "m", "env": [{"value": "A"}]}]),
-        f"{CLIQUES}[0].spec.podSpec.spec.initContainers[0].env[0].name",
+        f"{CLIQUES}[0].spec.podSpec.initContainers[0].env[0].name",
         "cannot be the name",
     ),
     "starting after itself": Case(

@@ -137,7 +137,7 @@ def circle() -> Manifest:
 INVALID = {
     "a pod bound by its author": (
         changed(*ROLE, "spec", "podSpec", "nodeName", to="node-0"),
-        "spec.nodeName",
+        "spec.podSpec.nodeName",
     ),
     "two roles of one role name": (
         make.cliqueset_manifest(

@@ -120,7 +120,7 @@ BAD = {
     ),
     "a node of one's own": (
         lambda manifest: pods(manifest).update(nodeName="gpu-1"),
-        f"{PODS}.spec.nodeName: must not be set; the scheduler chooses the node",
+        f"{PODS}.nodeName: must not be set; the scheduler chooses the node",
     ),
     "containers that are no list": (
         lambda manifest: pods(manifest).update(containers={"name": "main"}),

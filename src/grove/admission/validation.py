@@ -144,14 +144,14 @@ def validate_pods(field: str, pods: Manifest) -> Iterator[FieldError]:
         yield FieldError(f"{field}.containers", "at least one container is required")
     if pods.get("topologySpreadConstraints"):
         yield FieldError(
-            f"{field}.spec.topologySpreadConstraints",
+            f"{field}.topologySpreadConstraints",
             "must not be set; where a gang's pods go is its topologyConstraint",
         )
     if pods.get("nodeName"):
-        yield FieldError(f"{field}.spec.nodeName", "must not be set; the scheduler chooses the node")
+        yield FieldError(f"{field}.nodeName", "must not be set; the scheduler chooses the node")
     for kind in ("containers", "initContainers"):
         for index, container in enumerate(pods.get(kind) or ()):
-            yield from _environment(f"{field}.spec.{kind}[{index}].env", container.get("env") or ())
+            yield from _environment(f"{field}.{kind}[{index}].env", container.get("env") or ())
 
 
 def _environment(field: str, variables: Sequence[Manifest]) -> Iterator[FieldError]:
