@@ -72,7 +72,7 @@ CASES: Final[dict[str, Manifest]] = {
     "webhooks outside of the cluster, and another place for the lease": {
         "webhooks": {"url": "https://127.0.0.1:9443/"},
         "flowControl": {"shares": 5},
-        "config": {"leaderElection": {"resourceNamespace": "elsewhere"}},
+        "config": {"leaderElection": {"resourceNamespace": "elsewhere", "resourceName": "mine"}},
     },
 }
 

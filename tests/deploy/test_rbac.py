@@ -18,8 +18,9 @@ from grove.cli.connect import Reached
 from grove.cli.manifests.access import LEASE_ROLE, desired_access
 from grove.cli.manifests.values import values_from
 from grove.cli.operating import observed, operator_for, written
-from grove.cli.permissions import Need, needed
+from grove.cli.permissions import LEASES, Need, needed
 from grove.embedded.access.authentication import service_account_user
+from grove.errors import Forbidden
 from grove.kube.client import Client
 from grove.kube.config import Connection
 from grove.kube.limiter import Limiter
@@ -54,12 +55,13 @@ SCHEDULERS: Final = {
 
 
 class Grant(NamedTuple):
-    """One verb on one resource; the namespace is blank when it holds everywhere."""
+    """One verb on one resource; the namespace is blank when it holds everywhere, the name when for every object."""
 
     verb: str
     group: str
     resource: str
     namespace: str
+    name: str = ""
 
 
 def documents() -> list[Manifest]:
@@ -91,21 +93,27 @@ def options(minor: str) -> WorldOptions:
 def granted(manifests: Iterable[Manifest]) -> list[Grant]:
     """Everything that roles allow, expanded."""
     return [
-        Grant(verb, group, each, role["metadata"].get("namespace", ""))
+        Grant(verb, group, each, role["metadata"].get("namespace", ""), name)
         for role in manifests
         if role["kind"] in ("ClusterRole", "Role")
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for each in rule["resources"]
         for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
     ]
+
+
+def required(manifests: Iterable[Manifest]) -> list[Grant]:
+    """What roles allow without which the operator would not work."""
+    return sorted({each for each in granted(manifests) if each[:4] not in OPTIONAL})
 
 
 def asked(needs: Iterable[Need]) -> Iterator[Grant]:
     for need in needs:
         plural = need.resource.plural
         whole = f"{plural}/{need.subresource}" if need.subresource else plural
-        yield Grant(need.verb, need.resource.gvk.group, whole, need.namespace)
+        yield Grant(need.verb, need.resource.gvk.group, whole, need.namespace, need.name)
 
 
 async def install(world: World, manifests: Sequence[Manifest] = ()) -> None:
@@ -173,8 +181,7 @@ def test_the_roles_grant_exactly_what_an_operator_so_configured_asks_for(
 
     for minor in MINORS:
         run_world(look, dataclasses.replace(options(minor), configuration=chosen), operator=False)
-    optional = {Grant(*each) for each in OPTIONAL}
-    assert sorted(set(granted(manifests)) - optional) == sorted(want)
+    assert required(manifests) == sorted(want)
 
 
 def test_the_manifests_for_kustomize_grant_what_an_installation_by_default_does() -> None:
@@ -270,7 +277,34 @@ def test_without_the_lease_role_the_operator_names_lease_and_namespace() -> None
         bindings = resource("rbac.authorization.k8s.io", "v1", "RoleBinding")
         await world.user.delete(bindings, Key(NAMESPACE, LEASE_ROLE))
         assert await lacking(world) == [
-            "permissions: not allowed: leases.coordination.k8s.io in namespace grove-system (get, create, update)"
+            "permissions: not allowed: leases.coordination.k8s.io in namespace grove-system (create), "
+            "leases.coordination.k8s.io with name grove-operator-leader-election in namespace grove-system "
+            "(get, update)"
         ]
 
     run_world(story, options("1.36"), operator=False)
+
+
+def test_beside_the_leases_of_others_the_operator_may_read_and_write_its_own_alone() -> None:
+    elected = {"resourceNamespace": "kube-system", "resourceName": "grove"}
+    values = values_from({"config": {"leaderElection": elected}})
+    manifests = desired_access(values, NAMESPACE)
+    own, another = Key("kube-system", "grove"), Key("kube-system", "kube-scheduler")
+
+    async def story(world: World) -> None:
+        await install(world, manifests)
+        lease = {"metadata": {"name": another.name, "namespace": another.namespace}, "spec": {}}
+        await world.user.create(LEASES, lease)
+        await start(world)
+        assert (await world.user.get(LEASES, own, type=dict))["spec"]["holderIdentity"]
+        assert refusals(world) == []
+        operator = Client(MemoryTransport(world.cluster.app, ACCOUNT), limiter=Limiter.off())
+        with pytest.raises(Forbidden):
+            await operator.get(LEASES, another, type=dict)
+        with pytest.raises(Forbidden):
+            await operator.replace(LEASES, {**lease, "spec": {"holderIdentity": "grove"}}, type=dict)
+        with pytest.raises(Forbidden):
+            await operator.delete(LEASES, own)
+
+    chosen = dataclasses.replace(options("1.36"), configuration=values.configuration)
+    run_world(story, chosen, operator=False)

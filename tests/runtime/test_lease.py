@@ -361,8 +361,9 @@ def test_a_missing_permission_is_explained() -> None:
         task = asyncio.create_task(one.run(lambda: Office().work("one")))
         await pass_time(10)
         assert one.problem == (
-            "not allowed to use leases in namespace 'grove-system': grant the verbs 'get', 'create' and 'update' on"
-            " resource 'leases' of API group 'coordination.k8s.io' (the server said: no)"
+            "not allowed to use leases in namespace 'grove-system': grant the verb 'create', and 'get' and"
+            " 'update' on the name 'grove-operator', of resource 'leases' of API group 'coordination.k8s.io'"
+            " (the server said: no)"
         )
         task.cancel()
 

@@ -85,6 +85,7 @@ def needed(
     """
     if only:
         needs = _needed_by_backend(configuration, scheduler_objects, observed, namespace)
+        needs += _lease_needs(configuration, namespace, only)
         return [*needs, *_event_needs(reads_events)]
     verbs: list[tuple[Resource, Sequence[str]]] = [
         (kinds.CLIQUESETS, (*_READ, "get", "patch")),
@@ -140,18 +141,22 @@ def _needed_by_backend(
     verbs += [(each, _OWN) for each in objects]
     needs = [Need(verb, each) for each, listed in verbs for verb in listed]
     needs += [Need("patch", kinds.GANGS, "status"), Need("update", kinds.GANGS, "finalizers")]
-    return [*needs, *_lease_needs(configuration, namespace)]
+    return needs
 
 
 def _event_needs(reads_events: bool) -> list[Need]:
     return [Need(verb, EVENTS) for verb in _READ] if reads_events else []
 
 
-def _lease_needs(configuration: OperatorConfiguration, namespace: str) -> list[Need]:
-    if not configuration.leader_election.enabled:
+def _lease_needs(configuration: OperatorConfiguration, namespace: str, backend: str = "") -> list[Need]:
+    """One Lease, of the operator or of the process of a backend; other programs elect leaders beside it."""
+    election = configuration.leader_election
+    if not election.enabled:
         return []
-    where = configuration.leader_election.resource_namespace or namespace
-    return [Need(verb, LEASES, namespace=where) for verb in ("get", "create", "update")]
+    where, name = election.resource_namespace or namespace, election.lease_name(backend)
+    own = [Need(verb, LEASES, namespace=where, name=name) for verb in ("get", "update")]
+    # What is created has no name yet, as far as permissions go.
+    return [Need("create", LEASES, namespace=where), *own]
 
 
 def _certificate_needs(configuration: OperatorConfiguration, namespace: str) -> list[Need]:

@@ -198,8 +198,9 @@ class LeaderElector:
             self._record = None
         except Forbidden as error:
             problem = (
-                f"not allowed to use leases in namespace {self._key.namespace!r}: grant the verbs 'get',"
-                " 'create' and 'update' on resource 'leases' of API group 'coordination.k8s.io'"
+                f"not allowed to use leases in namespace {self._key.namespace!r}: grant the verb 'create',"
+                f" and 'get' and 'update' on the name {self._key.name!r}, of resource 'leases' of API group"
+                " 'coordination.k8s.io'"
                 f" (the server said: {error})"
             )
         except Exception as error:

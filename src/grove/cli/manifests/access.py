@@ -30,8 +30,8 @@ def desired_access(values: Values, namespace: str) -> list[Manifest]:
         _role("ClusterRole", CLUSTER_ROLE, everywhere),
         _binding("ClusterRole", CLUSTER_ROLE, namespace),
     ]
-    parts = blocks(configuration.server.webhooks.secret_name)
     election = configuration.leader_election
+    parts = blocks(configuration.server.webhooks.secret_name, election.resource_name)
     if election.enabled:
         where = election.resource_namespace or namespace
         rules = [each.manifest() for each in parts.lease]

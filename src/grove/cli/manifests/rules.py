@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from grove.api import kinds
-from grove.api.config import OperatorConfiguration
+from grove.api.config import LeaderElection, OperatorConfiguration
 from grove.api.event import EVENTS
 from grove.backends.base import Backend, Context, TopologyAware, traits_of
 from grove.backends.registry import BUILT_INS
@@ -46,7 +46,7 @@ _WHY: Final[Mapping[str, str]] = {
     ): "Devices that pods share. Clusters before Kubernetes 1.34 do not serve these.",
     str(kinds.RESOURCE_CLAIM_TEMPLATES): "The templates of devices that pods share.",
     str(EVENTS): "What Grove tells, and what some schedulers tell of pods that wait.",
-    str(LEASES): "The lease by which replicas elect a leader.",
+    str(LEASES): "The lease by which replicas elect a leader, and no other; what is created has no name yet.",
     str(CRDS): "Optional: without it the operator finds out by looking and by dry runs alone.",
     "secrets": "The certificate of the webhooks, in one Secret; what is created has no name yet.",
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": _TRUST,
@@ -91,16 +91,16 @@ class Blocks:
     certificates: tuple[Rule, ...]
 
 
-def blocks(secret: str = "") -> Blocks:
+def blocks(secret: str = "", lease: str = LeaderElection().resource_name) -> Blocks:
     """Every block; what a backend adds is what an operator with it needs more than one without.
 
-    `secret` is the name of the Secret with the certificate of the webhooks.
+    `secret` is the name of the Secret with the certificate of the webhooks, `lease` that of the Lease.
     """
-    plain = _configuration()
+    plain = _configuration(lease)
     default, *others = (make() for make in BUILT_INS.values())
     base = _needs(plain, [default])
     nvlink = _needs(plain, [default], domains=True)
-    served = _needs(_configuration(secret), [default])
+    served = _needs(_configuration(lease, secret), [default])
     return Blocks(
         always=(
             *_rules(_everywhere(base)),
@@ -136,10 +136,10 @@ def makes_certificate(configuration: OperatorConfiguration) -> bool:
     return webhooks.enabled is not False and webhooks.cert_provision_mode == "auto"
 
 
-def _configuration(secret: str = "") -> OperatorConfiguration:
+def _configuration(lease: str, secret: str = "") -> OperatorConfiguration:
     """A configuration with leader election; with the name of a Secret, webhooks with a certificate in it."""
     plain = OperatorConfiguration()
-    election = msgspec.structs.replace(plain.leader_election, enabled=True)
+    election = msgspec.structs.replace(plain.leader_election, enabled=True, resource_name=lease)
     served = msgspec.structs.replace(plain.server.webhooks, enabled=bool(secret), secret_name=secret)
     server = msgspec.structs.replace(plain.server, webhooks=served)
     return msgspec.structs.replace(plain, leader_election=election, server=server)
