@@ -19,6 +19,7 @@ from grove.cli.manifests.values import values_from
 from grove.errors import InvalidConfiguration
 from grove.extensions import registry_for
 from grove.meta import Manifest
+from grove.runtime.lease import LeaseTimes
 
 DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
 KUBECTL: Final = shutil.which("kubectl", path=str(Path(sys.executable).parent))
@@ -110,6 +111,16 @@ def test_replicas_elect_a_leader_and_a_drain_takes_one_at_a_time() -> None:
     labels = one("Deployment")["spec"]["template"]["metadata"]["labels"]
     assert budget["selector"]["matchLabels"].items() <= labels.items()
     assert one("Service")["spec"]["selector"].items() <= labels.items()
+
+
+def test_the_work_of_a_leader_that_was_killed_goes_on_within_ten_seconds() -> None:
+    election = load(one("ConfigMap")["data"]["config.yaml"]).leader_election
+    # Another replica saw the last renewal up to a period late, and looks again up to a period after the lease ran out.
+    looks = 2 * election.retry_seconds * 1.2
+    assert election.lease_seconds + looks < 10
+    LeaseTimes(election.lease_seconds, election.renew_seconds, election.retry_seconds)
+    # A file of the Go operator that says nothing means what it means there.
+    assert load("").leader_election.lease_seconds == 15
 
 
 def test_probes_ports_and_network_policy_follow_the_configuration() -> None:

@@ -24,6 +24,7 @@ from tests.e2e.plane import LEASES, OPERATOR, OPERATOR_GROUPS, SYSTEM, Act
 from tests.e2e.scene import role, train
 
 from grove.api import kinds
+from grove.cli.manifests.values import values_from
 from grove.errors import ApiError, Invalid, NotFound
 from grove.meta import Key, Manifest, resource
 from grove.webhook.certificates.plan import Situation, plan_material
@@ -33,15 +34,9 @@ pytestmark = pytest.mark.real
 
 NAMES: Final = ("first", "second")
 LAUNCH: Final = "import sys; from grove.cli.main import main; sys.exit(main())"
-LEASE: Final = Key(SYSTEM, "grove-operator-leader-election")
-#: Of a leader that is killed, nobody hears for this long; within ten seconds the other one works.
-ELECTION: Final = {
-    "enabled": True,
-    "resourceNamespace": SYSTEM,
-    "leaseDuration": "7s",
-    "renewDeadline": "5s",
-    "retryPeriod": "1s",
-}
+#: As in an installation: of a leader that is killed nobody hears for its times, and within ten seconds the other works.
+ELECTION: Final = {**values_from().document["leaderElection"], "resourceNamespace": SYSTEM}
+LEASE: Final = Key(SYSTEM, ELECTION["resourceName"])
 GOES_ON_SECONDS: Final = 10.0
 #: The name that the operator expects of a certificate, and the address at which the API server asks.
 SERVED_AS: Final = ("grove-operator.default.svc", "127.0.0.1")

@@ -50,7 +50,13 @@ class LeaderElection(View):
     """Which of several operators works."""
 
     enabled: Annotated[bool, says("Whether replicas of the operator elect a leader.")] = False
-    lease_duration: Annotated[str, says("How long a leader that does not renew keeps the lease.")] = "15s"
+    lease_duration: Annotated[
+        str,
+        says(
+            "How long a leader that does not renew keeps the lease. An installation has 7s, and the other "
+            "two times to match, so that the work of a leader that was killed goes on within ten seconds."
+        ),
+    ] = "15s"
     renew_deadline: Annotated[str, says("How long a leader tries to renew before it gives up.")] = "10s"
     retry_period: Annotated[str, says("How often to try to acquire or renew the lease.")] = "2s"
     resource_lock: Annotated[str, says("Kind of the lock; leases.")] = "leases"
