@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from grove.api import kinds, labels
+from grove.api.config import load
 from grove.api.event import EVENTS
 from grove.cli.bundling.archive import Archive
 from grove.cli.bundling.redaction import redacted, redacted_text
@@ -18,12 +19,26 @@ from grove.cli.doctoring.definitions import CRDS
 from grove.cli.doctoring.examination import Asked, examine
 from grove.cli.finding import NODES, scheduler_resources
 from grove.cli.talk import Format, dumped
-from grove.errors import ApiError, Unreachable
+from grove.errors import ApiError, NotFound, Unreachable
+from grove.extensions import external_in, registry_for
 from grove.kube.client import Client
 from grove.meta import Manifest, Resource
+from grove.plan.children.registry import KINDS
 
 #: Of one container; the end of a log is what matters.
 _LOG_BYTES: Final = 2 << 20
+#: By label: children of sets are what Grove made of such kinds.
+_SETS_AND_CHILDREN: Final = (
+    *((each, "") for each in kinds.OURS),
+    *((each.resource, each.selector) for each in KINDS if each.resource not in kinds.OURS),
+)
+#: What others make, and sets depend on.
+_AROUND_THEM: Final = (
+    (kinds.RESOURCE_CLAIM_TEMPLATES, ""),
+    (kinds.PODS, labels.POD_GANG),
+    (EVENTS, ""),
+    (NODES, ""),
+)
 #: Where metrics are if the pod does not say: of an installation, and by default.
 _METRICS_PORTS: Final = (9445, 2752, 2751)
 
@@ -51,15 +66,20 @@ async def collect(wanted: Wanted, archive: Archive) -> Manifest:
     )
     await _findings(wanted, archive)
     installed = await installation.find(wanted.client, "")
-    ours = [(each, "") for each in kinds.OURS]
-    others = [(each, labels.MANAGED_BY) for each in await scheduler_resources(wanted.client)]
-    for resource, selector in [*ours, *others, (kinds.PODS, labels.POD_GANG), (EVENTS, ""), (NODES, "")]:
+    known = await installation.configuration_of(wanted.client, installed, None)
+    for resource, selector in [*_SETS_AND_CHILDREN, *await _of_schedulers(wanted), *_AROUND_THEM]:
         await _objects(wanted, archive, resource, selector)
     for resource, name in [*webhooks.REGISTERED, *((CRDS, str(each)) for each in kinds.OURS)]:
         file = f"{resource.plural}/{name}"
         await _objects(wanted, archive, resource, fields=f"metadata.name={name}", file=file)
-    await _operator(wanted, archive, installed)
+    await _leases(wanted, archive, installed, known)
+    await _operator(wanted, archive, installed, known)
     return {"kubernetes": version.git_version, "namespace": wanted.namespace or "(all)"}
+
+
+async def _of_schedulers(wanted: Wanted) -> list[tuple[Resource, str]]:
+    """What Grove makes for the schedulers that are there."""
+    return [(each, labels.MANAGED_BY) for each in await scheduler_resources(wanted.client)]
 
 
 async def _findings(wanted: Wanted, archive: Archive) -> None:
@@ -92,6 +112,9 @@ async def _objects(
         )
     except Unreachable:
         raise
+    except NotFound:
+        archive.skip(file or str(resource), "the cluster does not serve it")
+        return
     except ApiError as error:
         archive.skip(file or str(resource), str(error))
         return
@@ -110,13 +133,39 @@ def _recent(event: Manifest, since: datetime) -> bool:
     return not said or datetime.fromisoformat(said) >= since
 
 
-async def _operator(wanted: Wanted, archive: Archive, installed: installation.Installation) -> None:
+async def _leases(
+    wanted: Wanted, archive: Archive, installed: installation.Installation, known: installation.Known
+) -> None:
+    """Who leads, and since when: the Leases of the operator and of the processes of single backends."""
+    file, configuration = "operator/leases.yaml", known.configuration or load("")
+    wanted.progress(file)
+    election, scheduler = configuration.leader_election, configuration.scheduler
+    backends = sorted(external_in(registry_for(scheduler), scheduler))
+    found: list[Manifest] = []
+    for name in map(election.lease_name, ("", *backends)):
+        try:
+            found += await wanted.client.list_all(
+                installation.LEASES,
+                type=dict,
+                namespace=election.resource_namespace or installed.namespace,
+                fields=f"metadata.name={name}",
+            )
+        except Unreachable:
+            raise
+        except ApiError as error:
+            archive.skip(f"{installation.LEASES} {name}", str(error))
+    if found:
+        _keep(archive, file, found)
+
+
+async def _operator(
+    wanted: Wanted, archive: Archive, installed: installation.Installation, known: installation.Known
+) -> None:
     """The operator's Deployment, pods, logs and metrics."""
     if installed.deployment is None:
         archive.skip("operator", installed.hidden or "there is no Deployment of it in the cluster")
         return
     _keep(archive, "operator/deployment.yaml", [installed.deployment])
-    known = await installation.configuration_of(wanted.client, installed, None)
     archive.add("operator/configuration.json", json.dumps([each.as_manifest() for each in known.findings]))
     selector = (installed.deployment.get("spec") or {}).get("selector", {}).get("matchLabels") or {}
     try:
