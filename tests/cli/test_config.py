@@ -86,6 +86,34 @@ def test_unknown_keys_are_named_and_refused_only_when_asked(
     assert f"{file}: authorizer.reconcilerServiceAccountUserName: ignored, unknown field" in ran.err
 
 
+NOTHING_SERVED = (
+    "debugging.enableProfiling: ignored, nothing is served: the profiles are the Go runtime's, which this operator "
+    "does not have"
+)
+
+
+@pytest.mark.parametrize(("strict", "code"), [((), 0), (("--strict",), 1)])
+def test_profiles_that_are_asked_for_and_not_served_are_told(
+    grove: Grove, tmp_path: Path, strict: tuple[str, ...], code: int
+) -> None:
+    file = written(tmp_path, HEADER + "debugging: {enableProfiling: true, pprofBindHost: 0.0.0.0}\n")
+    ran = grove("config", "check", file, *strict)
+    assert ran.code == code
+    assert ran.err.splitlines()[0] == f"{file}: {NOTHING_SERVED}"
+
+
+@pytest.mark.parametrize("section", ["", "debugging: {enableProfiling: false, pprofBindPort: 2753}\n"])
+def test_profiles_that_nobody_asks_for_are_not_mentioned(grove: Grove, tmp_path: Path, section: str) -> None:
+    ran = grove("config", "check", written(tmp_path, HEADER + section), "--strict")
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_the_operator_says_at_its_start_that_no_profiles_are_served(grove: Grove, tmp_path: Path) -> None:
+    file = written(tmp_path, HEADER + "debugging: {enableProfiling: true}\n")
+    ran = grove("run", "--config", file, "--kubeconfig", str(tmp_path / "none"))
+    assert ran.err.splitlines()[0] == f"grove: {file}: {NOTHING_SERVED}"
+
+
 def test_the_defaults_are_a_file_that_means_the_same(grove: Grove, tmp_path: Path) -> None:
     ran = grove("config", "defaults")
     assert load(ran.out) == load("")

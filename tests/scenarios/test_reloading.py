@@ -194,7 +194,7 @@ def test_a_key_that_nobody_reads_is_logged_and_the_configuration_comes_into_forc
 
     with caplog.at_level(logging.WARNING):
         run_world(story, started_with(DEFAULT, file))
-    assert [vars(each)["key"] for each in caplog.records if "a key that nobody reads" in each.message] == [
+    assert [vars(each)["key"] for each in caplog.records if "a key without effect" in each.message] == [
         f"{file}: scheduler.profiles[0].config.queu: ignored, unknown field; did you mean queue?"
     ]
 
@@ -214,6 +214,23 @@ def test_the_file_is_looked_at_from_time_to_time(tmp_path: Path) -> None:
         assert [each.name for each in operator.scheduling.registry.enabled] == ["default", "kai"]
 
     run_world(story, started_with(DEFAULT, file))
+
+
+def test_profiles_of_the_go_operator_are_told_as_without_effect_and_not_as_waiting_for_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "config.yaml"
+
+    async def story(world: World) -> None:
+        followed = following(world, file)
+        file.write_text(DEFAULT + "debugging: {enableProfiling: true}\n")
+        await followed.look()
+
+    with caplog.at_level(logging.WARNING):
+        run_world(story, started_with(DEFAULT, file))
+    assert [each.message for each in caplog.records] == ["the new configuration has a key without effect"]
+    (told,) = caplog.records
+    assert vars(told)["key"].startswith(f"{file}: debugging.enableProfiling: ignored, nothing is served")
 
 
 def test_what_needs_a_restart_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

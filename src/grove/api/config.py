@@ -322,6 +322,15 @@ def unknown_keys(text: str) -> list[FieldError]:
     return list(unknown_fields(_parse(text), OperatorConfiguration))
 
 
+def without_effect(configuration: OperatorConfiguration) -> Iterator[FieldError]:
+    """What is asked for with a key of the Go operator, and cannot be had here."""
+    if configuration.debugging.enable_profiling:
+        yield FieldError(
+            "debugging.enableProfiling",
+            "nothing is served: the profiles are the Go runtime's, which this operator does not have",
+        )
+
+
 def validate(
     configuration: OperatorConfiguration, *, known_profiles: Collection[str] | None = None
 ) -> Iterator[FieldError]:

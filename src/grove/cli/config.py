@@ -24,14 +24,14 @@ FormatOption = Annotated[Format | None, typer.Option("--output", "-o", help="Pri
 def check(
     file: Annotated[str, typer.Argument(help="OperatorConfiguration file, '-' for standard input.")],
     strict: Annotated[
-        bool, typer.Option("--strict", help="Keys that nobody reads are errors, not warnings.")
+        bool, typer.Option("--strict", help="Keys without effect are errors, not warnings.")
     ] = False,
     output: FormatOption = None,
 ) -> None:
     """Check a configuration file, without a cluster.
 
     Reads that of the Go operator too. Names everything that is wrong at once, each with its path, and the
-    keys that nobody reads. Exits with 1 if the operator would not start with it.
+    keys without effect. Exits with 1 if the operator would not start with it.
     """
     from grove.cli.configuration import examined
 
@@ -45,7 +45,9 @@ def check(
         for key in found.unread:
             say(f"{file}: {key.field}: ignored, {key.message}")
     if refused:
-        raise Failed(f"{file}: the operator would refuse it" if found.errors else f"{file}: has unknown keys")
+        raise Failed(
+            f"{file}: the operator would refuse it" if found.errors else f"{file}: has keys without effect"
+        )
     if output is None:
         emit(f"{file}: valid; enabled schedulers: {', '.join(_enabled(found))}")
 

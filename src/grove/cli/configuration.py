@@ -13,7 +13,14 @@ from typing import Final
 
 import msgspec
 
-from grove.api.config import NotYaml, OperatorConfiguration, examine, refusal, unknown_keys
+from grove.api.config import (
+    NotYaml,
+    OperatorConfiguration,
+    examine,
+    refusal,
+    unknown_keys,
+    without_effect,
+)
 from grove.errors import FieldError, InvalidConfiguration
 from grove.extensions import registry_for, unread_keys
 from grove.runtime.lease import LeaseTimes
@@ -46,7 +53,8 @@ def examined(path: str | None) -> Examined:
         raise InvalidConfiguration(f"{_called(path)}: {error}") from None
     configuration = _with_environment(configuration)
     errors += _misfits(configuration, {error.field for error in errors})
-    unread = [*unknown_keys(text), *([] if errors else _unread_in_profiles(configuration))]
+    unread = [*unknown_keys(text), *without_effect(configuration)]
+    unread += [] if errors else _unread_in_profiles(configuration)
     return Examined(configuration, tuple(errors), tuple(unread))
 
 
@@ -59,10 +67,14 @@ def configuration_from(path: str | None) -> OperatorConfiguration:
 
 
 def warnings_about(path: str | None, configuration: OperatorConfiguration) -> list[str]:
-    """A sentence for each key that nobody reads in the file from which a configuration is."""
+    """A sentence for each key without effect in the file from which a configuration is."""
     if path is None:
         return []
-    unread = [*unknown_keys(_text_of(path)), *_unread_in_profiles(configuration)]
+    unread = [
+        *unknown_keys(_text_of(path)),
+        *without_effect(configuration),
+        *_unread_in_profiles(configuration),
+    ]
     return [f"{path}: {each.field}: ignored, {each.message}" for each in unread]
 
 

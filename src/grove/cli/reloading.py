@@ -27,7 +27,8 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 5.0
 #: Sections that are in force as soon as they are read.
 _TUNED: Final = frozenset({"logLevel", "logFormat", "runtimeClientConnection"})
-_AT_ONCE: Final = _TUNED | {"scheduler"}
+#: The last one is never in force: it is the Go operator's.
+_AT_ONCE: Final = _TUNED | {"scheduler", "debugging"}
 
 
 class ConfigurationFile:
@@ -69,7 +70,7 @@ class ConfigurationFile:
         try:
             configuration = configuration_from(self._path)
             for line in warnings_about(self._path, configuration):
-                log.warning("the new configuration has a key that nobody reads", extra={"key": line})
+                log.warning("the new configuration has a key without effect", extra={"key": line})
             await self._apply(configuration)
         except InvalidConfiguration as refusal:
             self._outcomes.labels("refused").inc()
