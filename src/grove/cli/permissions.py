@@ -84,9 +84,8 @@ def needed(
     With `only` it is the process of that backend, which makes no sets, cliques, pods or services.
     """
     if only:
-        needs = _needed_by_backend(configuration, scheduler_objects, observed, namespace)
-        needs += _lease_needs(configuration, namespace, only)
-        return [*needs, *_event_needs(reads_events)]
+        needs = _needed_by_backend(scheduler_objects, observed)
+        return [*needs, *_lease_needs(configuration, namespace, only), *_event_needs(reads_events)]
     verbs: list[tuple[Resource, Sequence[str]]] = [
         (kinds.CLIQUESETS, (*_READ, "get", "patch")),
         (kinds.TOPOLOGY_BINDINGS, _READ),
@@ -123,12 +122,7 @@ def _owner_needs(written: Sequence[Resource]) -> list[Need]:
     return [Need("update", each, "finalizers") for each in owners]
 
 
-def _needed_by_backend(
-    configuration: OperatorConfiguration,
-    written: Iterable[Resource],
-    observed: Iterable[Resource],
-    namespace: str,
-) -> list[Need]:
+def _needed_by_backend(written: Iterable[Resource], observed: Iterable[Resource]) -> list[Need]:
     children = (each for each in registry.MEMBERSHIP if each != kinds.GANGS)
     read = (kinds.CLIQUESETS, kinds.TOPOLOGY_BINDINGS, kinds.PODS, *children)
     kinds_written = list(written)
@@ -140,8 +134,7 @@ def _needed_by_backend(
     verbs += [(kinds.GANGS, (*_READ, "get", "patch")), (EVENTS, ("create", "patch"))]
     verbs += [(each, _OWN) for each in objects]
     needs = [Need(verb, each) for each, listed in verbs for verb in listed]
-    needs += [Need("patch", kinds.GANGS, "status"), Need("update", kinds.GANGS, "finalizers")]
-    return needs
+    return [*needs, Need("patch", kinds.GANGS, "status"), Need("update", kinds.GANGS, "finalizers")]
 
 
 def _event_needs(reads_events: bool) -> list[Need]:
