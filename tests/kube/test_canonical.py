@@ -4,7 +4,7 @@ import pytest
 
 from grove.api import kinds
 from grove.kube.canonical import body_of
-from grove.meta import Manifest
+from grove.meta import Manifest, Resource
 
 WRITTEN: dict[str, tuple[Manifest, bytes]] = {
     "keys in order, at every depth": ({"b": [{"d": 1, "c": 2}], "a": {}}, b'{"a":{},"b":[{"c":2,"d":1}]}'),
@@ -15,9 +15,12 @@ WRITTEN: dict[str, tuple[Manifest, bytes]] = {
 }
 
 
+@pytest.mark.parametrize("kind", [kinds.CONTROLLER_REVISIONS, kinds.RESOURCE_CLAIMS], ids=str)
 @pytest.mark.parametrize(("manifest", "want"), WRITTEN.values(), ids=WRITTEN)
-def test_a_record_is_sent_as_the_server_would_write_it(manifest: Manifest, want: bytes) -> None:
-    assert body_of(kinds.CONTROLLER_REVISIONS, manifest) == want
+def test_records_and_claims_are_sent_as_the_server_would_write_them(
+    kind: Resource, manifest: Manifest, want: bytes
+) -> None:
+    assert body_of(kind, manifest) == want
 
 
 def test_what_is_kept_as_fields_is_sent_as_it_comes() -> None:
