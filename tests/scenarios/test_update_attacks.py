@@ -61,6 +61,22 @@ def test_a_pod_of_a_template_that_was_given_up_under_on_delete_is_replaced_once_
     play(story)
 
 
+def test_a_template_that_was_given_up_under_on_delete_costs_no_pod_when_the_set_rolls_again() -> None:
+    """Replicas get the first template back in their turns, and until then their cliques ask for the second."""
+
+    async def story(rollout: Rollout) -> None:
+        await rollout.start(wl_od(), 10)
+        before = rollout.uids()
+        await rollout.change()
+        await rollout.until(rollout.is_observed, "the set has seen it")
+        await asyncio.sleep(10)
+        await rollout.change(to="", updateStrategy=ROLLING)
+        await rollout.finish(10, to="")
+        assert rollout.uids() == before
+
+    play(story)
+
+
 def test_an_update_that_waits_for_a_surplus_replica_says_so() -> None:
     async def story(rollout: Rollout) -> None:
         await rollout.start(small(2, maxUnavailable=0, maxSurge=1), 6)

@@ -17,6 +17,7 @@ from grove.api.pod import Pod
 from grove.api.scaling_group import PodCliqueScalingGroup, PodCliqueScalingGroupUpdateProgress
 from grove.meta import Manifest
 from grove.plan.conditions import timestamp
+from grove.plan.hashing import generation_hash
 from grove.plan.update.pods import Turn, has_outdated, ready_pods
 from grove.plan.update.revisions import follows
 
@@ -87,6 +88,9 @@ def clique_turn(
         return Turn.ON_DELETE
     if not has_turn(cliqueset, labels.number(clique.labels, labels.SET_REPLICA_INDEX)):
         return Turn.WAIT
+    if not _follows_present(clique, cliqueset):
+        # Its set is about to change it, and its pods may be what it asks for then.
+        return Turn.WAIT
     if labels.SCALING_GROUP not in clique.labels:
         return Turn.ONE_BY_ONE
     number = labels.number(clique.labels, labels.SCALING_GROUP_REPLICA_INDEX)
@@ -94,6 +98,17 @@ def clique_turn(
         return Turn.WAIT
     members = by_replica(siblings).get(number, ())
     return Turn.TOGETHER if may_restart(group, number, members, pods_of) else Turn.WAIT
+
+
+def _follows_present(clique: PodClique, cliqueset: PodCliqueSet) -> bool:
+    """Whether a clique has the template that its set asks for now, not one that the set has given up since.
+
+    A clique may have it before the status of its set tells of it.
+    """
+    known, template = follows(clique), cliqueset.template
+    if known in (None, cliqueset.status.current_generation_hash):
+        return True
+    return known == generation_hash(template.cliques, priority_class=template.priority_class_name)
 
 
 def _chosen(group: PodCliqueScalingGroup) -> int | None:
