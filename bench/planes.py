@@ -31,7 +31,7 @@ class Plane:
     minor: str
     #: The backend whose scheduler runs in place of Kubernetes' own; empty for that.
     scheduler: str = ""
-    #: How many objects the embedded garbage collector gets through in a second; 0 for as many as it can.
+    #: How many objects the garbage collector gets through in a second; 0 for as many as it can.
     collected_per_second: float = 0.0
     players: Players = Players.OURS
 
@@ -47,7 +47,7 @@ class Plane:
     @property
     def settings(self) -> tuple[str, ...]:
         """What that process is told besides."""
-        return () if self.real else (str(self.collected_per_second),)
+        return (str(self.collected_per_second),)
 
     @property
     def profiled(self) -> str:

@@ -1,6 +1,9 @@
 """The process of a real control plane: starts its four programs, and reads the API server's audit log.
 
-    python -m bench.real_process FOLDER MINOR [SCHEDULER]
+    python -m bench.real_process FOLDER MINOR SCHEDULER COLLECTED
+
+COLLECTED is how many requests a second each controller of the controller manager may send, its garbage
+collector among them; 0 for as many as in the tests, which are more than it needs. Its own default is 20.
 
 Puts Grove's kinds, the operator's permissions and its share of the API server in, writes `kubeconfig`, the
 administrator's, and `operator.kubeconfig` into the folder and one line of JSON when all is ready. Answers
@@ -30,15 +33,19 @@ from grove.real import Options, RealControlPlane
 from grove.real.versions import APISERVER, CONTROLLER_MANAGER
 
 _DEPLOYED: Final = ("namespace.yaml", "rbac.yaml", "flow-control.yaml")
+#: As many times its rate as it may send at once, as by default.
+_BURST: Final = 1.5
 #: For so long after a kind was established the API server lets whoever creates an object of it wait.
 _NEW_KIND_SECONDS: Final = 2.0
 
 
-async def _serve(folder: Path, minor: str, scheduler: str) -> None:
+async def _serve(folder: Path, minor: str, scheduler: str, collected: float) -> None:
     log = AuditLog(folder)
-    options = Options(
-        minor=minor, third_party=scheduler, arguments={APISERVER: log.arguments()}, say=lambda _: None
-    )
+    arguments = {APISERVER: log.arguments()}
+    if collected:
+        rate = (f"--kube-api-qps={collected}", f"--kube-api-burst={round(collected * _BURST)}")
+        arguments[CONTROLLER_MANAGER] = rate
+    options = Options(minor=minor, third_party=scheduler, arguments=arguments, say=lambda _: None)
     async with RealControlPlane(options) as plane:
         plane.kubeconfig(folder / "kubeconfig")
         plane.kubeconfig_for(OPERATOR, OPERATOR_GROUPS, path=folder / "operator.kubeconfig")
@@ -86,9 +93,9 @@ async def _answers(plane: RealControlPlane, log: AuditLog) -> None:
             answer(log.writes())
 
 
-async def _until_told(folder: Path, minor: str, scheduler: str) -> int:
+async def _until_told(folder: Path, minor: str, scheduler: str, collected: str) -> int:
     try:
-        await until_told(_serve(folder, minor, scheduler))
+        await until_told(_serve(folder, minor, scheduler, float(collected)))
     except GroveError as error:
         print(error, file=sys.stderr)
         return 1

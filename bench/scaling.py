@@ -4,8 +4,8 @@ The scale tests of the Go operator, on sets of replicas of two pods each: 0 -> 5
 500 -> 0 and ten cycles of 25 <-> 50; and a set of 500 that is deleted, in the background or the foreground.
 Each on a fresh cluster with a fresh operator that has nothing left to write, until the last pod runs or is
 gone, and right before it the floor: the same pods behind the same services, created and ungated or deleted by
-a bare loop without an operator. The embedded garbage collector gets through 20 objects a second, as a real
-one does with default settings.
+a bare loop without an operator. The garbage collector gets through 20 objects a second, as with default
+settings.
 
 python -m bench.scaling                       # all of them, some minutes
 python -m bench.scaling --tenth               # a tenth of the replicas, for a machine that is busy
