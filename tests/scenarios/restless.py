@@ -7,22 +7,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.scenarios.draining import cordon, evict, pods_on
-from tests.scenarios.shapes import GROUP_REPLICAS, ROLE_REPLICAS, train
+from tests.scenarios.shapes import GROUP_REPLICAS, ROLE_REPLICAS, SHAPES, stage_of, train
 
 from grove.api import kinds, labels
 from grove.api.cliqueset import ON_DELETE, ROLLING_RECREATE
 from grove.errors import Conflict, Invalid, NotFound
-from grove.meta import Key, Manifest, Resource, resource
-from grove.testing.world import NODES, World
+from grove.meta import Key, Manifest, Resource
+from grove.testing.world import NODES, World, holds_place
 
-OBJECTS: Final[dict[str, Resource]] = {
-    "default": resource("scheduling.k8s.io", "v1alpha2", "PodGroup"),
-    "kai": resource("scheduling.run.ai", "v2alpha2", "PodGroup"),
-    "koordinator": resource("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup"),
-    "volcano": resource("scheduling.volcano.sh", "v1beta1", "PodGroup"),
-}
-#: A native PodGroup outlives its deletion for as long as pods belong to it; others go at once.
-DELETABLE: Final = ("kai", "koordinator", "volcano")
+#: A native PodGroup outlives its deletion for as long as pods belong to it; what others have goes at once.
+DELETABLE: Final = ("kai", "koordinator", "volcano", "yunikorn")
 #: What updates change in templates; every run ends with the first of them.
 LEVELS: Final = ("0", "1", "2")
 STRATEGIES: Final = (ROLLING_RECREATE, ON_DELETE)
@@ -35,18 +29,13 @@ DELAYS: Final = (None, "30s", "2s")
 NOT_READY: Final = "embedded.grove.io/not-ready"
 CHANGE_MINIMUM: Final = "change minimum"
 CHANGE_SCHEDULER: Final = "change scheduler"
+EMPTY_GROUP: Final = "empty group"
 ACTS: Final = (
     "scale",
-    "scale group",
-    "delete group",
-    "load",
-    "edit autoscaler",
-    "delete autoscaler",
     "delete pod",
     "break pod",
     "delete object",
     "delete and apply",
-    "wait",
     "update",
     "revert",
     "pause",
@@ -59,6 +48,9 @@ ACTS: Final = (
     "drain node",
     "close nodes",
 )
+#: For sets with scaling groups, and for those that are scaled by load.
+ON_GROUPS: Final = ("scale group", EMPTY_GROUP, "delete group")
+ON_AUTOSCALERS: Final = ("load", "edit autoscaler", "delete autoscaler")
 
 
 def training(backend: str, shape: str, replicas: int, stop: int, level: str = LEVELS[0]) -> Manifest:
@@ -68,6 +60,14 @@ def training(backend: str, shape: str, replicas: int, stop: int, level: str = LE
         set_level(role, level)
         role["spec"].setdefault("minAvailable", role["spec"]["replicas"])
     return made
+
+
+def drawn_acts(rng: random.Random, shape: str) -> tuple[list[str], list[str]]:
+    """What a user does to a set while things go wrong, and afterwards: one thing at least."""
+    groups, scaled = "groups" in SHAPES[shape](), shape == "scaled"
+    possible = (*ACTS, *(ON_GROUPS if groups else ()), *(ON_AUTOSCALERS if scaled else ()))
+    acts = rng.choices(possible, k=rng.randint(0, 3))
+    return acts, rng.choices(possible, k=rng.randint(0 if acts else 1, 2))
 
 
 def set_level(role: Manifest, level: str) -> None:
@@ -95,10 +95,10 @@ class RestlessUser:
     async def act(self, *acts: str) -> None:
         """Do some things, one after the other."""
         for act in acts:
+            await asyncio.sleep(self.rng.choice([0.0, 0.05, 0.7, 5.0]))
             # What was listed may be gone by now: then nothing happens.
             with suppress(NotFound):
                 await self._once(act)
-            await asyncio.sleep(self.rng.choice([0.0, 0.05, 0.7, 5.0]))
 
     async def _once(self, act: str) -> None:
         world, rng = self.world, self.rng
@@ -135,8 +135,9 @@ class RestlessUser:
         match act:
             case "scale group" if groups := await world.all(kinds.SCALING_GROUPS):
                 name = rng.choice(groups)["metadata"]["name"]
-                # Not to zero: a native PodGroup keeps the minimum with which it was placed.
                 await world.scale(name, rng.randint(1, 3), kinds.SCALING_GROUPS)
+            case "empty group" if groups := await world.all(kinds.SCALING_GROUPS):
+                await self._empty(rng.choice(groups)["metadata"]["name"])
             case "delete group" if groups := await world.all(kinds.SCALING_GROUPS):
                 name = rng.choice(groups)["metadata"]["name"]
                 await world.user.delete(kinds.SCALING_GROUPS, Key("default", name))
@@ -158,9 +159,9 @@ class RestlessUser:
                 )
             case "delete object":
                 backend = rng.choice((self.backend, self.other))
-                if backend in DELETABLE and (objects := await world.all(OBJECTS[backend])):
-                    name = rng.choice(objects)["metadata"]["name"]
-                    await world.user.delete(OBJECTS[backend], Key("default", name))
+                if backend in DELETABLE and (objects := await objects_of(world, backend)):
+                    of, name = rng.choice(objects)
+                    await world.user.delete(of, Key("default", name))
             case _:
                 pass
 
@@ -193,6 +194,13 @@ class RestlessUser:
         # One above the lower bound of the role's autoscaler is refused, and nothing changes.
         with suppress(Invalid):
             await self.edit({"spec": {"template": {"cliques": there}}})
+
+    async def _empty(self, group: str) -> None:
+        """Scale a group to zero, and mostly back after a while; else it stays so until the end."""
+        await self.world.scale(group, 0, kinds.SCALING_GROUPS)
+        await asyncio.sleep(self.rng.choice([0.0, 0.7, 5.0, 45.0]))
+        if self.rng.random() < 0.7:
+            await self.world.scale(group, self.rng.randint(1, 3), kinds.SCALING_GROUPS)
 
     async def _delete(self, pod: Manifest) -> None:
         metadata = pod["metadata"]
@@ -267,6 +275,18 @@ class RestlessUser:
             selector = f"{labels.POD_GANG}={gang['metadata']['name']}"
             await self.world.user.delete_collection(kinds.PODS, namespace="default", labels=selector)
         await self.world.settle(quiet=12)
+
+
+async def objects_of(world: World, backend: str) -> list[tuple[Resource, str]]:
+    """What a scheduler has beside the pods of gangs, by name: objects, or pods by which it holds places."""
+    if backend == "yunikorn":
+        return [
+            (kinds.PODS, each["metadata"]["name"])
+            for each in await world.all(kinds.PODS)
+            if holds_place(each)
+        ]
+    found = stage_of(backend).objects
+    return [(of, each["metadata"]["name"]) for of in found for each in await world.all(of)]
 
 
 async def scale_target(world: World, autoscaler: Manifest, replicas: int) -> None:

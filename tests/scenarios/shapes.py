@@ -1,16 +1,18 @@
-"""The shapes of sets that chaos, crashes and silence are played with."""
+"""The shapes of sets that chaos, crashes and silence are played with, and the schedulers."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from tests.scenarios.disturbing import SHUTDOWN
-from tests.scenarios.stories import sharing_devices
+from tests.scenarios.stories import STAGES, Stage, sharing_devices
 
 from grove.api.cliqueset import IN_ORDER
 from grove.api.labels import SCHEDULER_BACKEND
 from grove.meta import Manifest
 from grove.testing import make
 
+#: For which sets are made.
+BACKENDS: Final = ("default", "kai", "koordinator", "volcano", "yunikorn")
 #: How many replicas a scaling group of these sets has by its template.
 GROUP_REPLICAS: Final = 2
 #: And how many pods a role of them that is scaled by load.
@@ -20,6 +22,11 @@ QUEUE: Final[Manifest] = {
     "type": "External",
     "external": {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "0.5"}},
 }
+
+
+def stage_of(backend: str) -> Stage:
+    """A cluster with one backend; Kubernetes' own scheduler is that of 1.36."""
+    return STAGES[{"default": "1.36"}.get(backend, backend)]
 
 
 def alone() -> Manifest:
