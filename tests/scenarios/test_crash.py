@@ -5,28 +5,21 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from tests.scenarios.crashing import REACHED, Story
-from tests.scenarios.shapes import train
-from tests.scenarios.stories import STAGES
+from tests.scenarios.shapes import BACKENDS, stage_of, train
 
-from grove.api.kinds import GANGS, SCALING_GROUPS
+from grove.api.kinds import GANGS, PODS, SCALING_GROUPS
 from grove.api.labels import RESTARTS
-from grove.meta import Resource, resource
-from grove.testing.world import World, WorldOptions
+from grove.testing.world import World, holds_place
 
-OBJECTS: dict[str, Resource] = {
-    "default": resource("scheduling.k8s.io", "v1alpha2", "PodGroup"),
-    "kai": resource("scheduling.run.ai", "v2alpha2", "PodGroup"),
-    "koordinator": resource("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup"),
-    "volcano": resource("scheduling.volcano.sh", "v1beta1", "PodGroup"),
-}
 #: More writes than the operator ever needs for the story below; `test_the_story_is_short_enough` checks it.
 MOST_WRITES = {"pair": 52, "group": 60, "scaled": 64, "order": 64}
 REPLICAS = {"pair": 2, "group": 1, "scaled": 1, "order": 1}
-#: Scaling groups are crashed with two schedulers: what differs between schedulers is in their objects.
+#: Scaling groups are crashed with two schedulers: what differs between schedulers is in their objects, or on the
+#: pods.
 CASES = [
     (backend, shape, number)
     for shape, backends in (
-        ("pair", tuple(OBJECTS)),
+        ("pair", BACKENDS),
         ("group", ("default", "kai")),
         ("scaled", ("default",)),
         ("order", ("default",)),
@@ -36,13 +29,10 @@ CASES = [
 ]
 
 
-def options(backend: str) -> WorldOptions:
-    return STAGES[{"default": "1.36"}.get(backend, backend)].options
-
-
 @functools.cache
 def story(backend: str, shape: str) -> Story:
     """Created, running, shrunk to one replica: of the set, or of its scaling group."""
+    stage = stage_of(backend)
 
     async def life(world: World, settle: Callable[[], Awaitable[None]]) -> None:
         await world.apply(train(backend, shape, REPLICAS[shape]))
@@ -53,7 +43,7 @@ def story(backend: str, shape: str) -> Story:
             await world.scale("train-0-dec", 1, SCALING_GROUPS)
         await settle()
 
-    return Story(life, options(backend), (OBJECTS[backend],), after=started_once)
+    return Story(life, stage.options, stage.objects, after=started_once)
 
 
 async def started_once(world: World) -> None:
@@ -62,6 +52,7 @@ async def started_once(world: World) -> None:
         each for each in await world.all(GANGS) if RESTARTS in (each["metadata"].get("annotations") or {})
     ]
     assert again == []
+    assert not any(map(holds_place, await world.all(PODS))), "places are held for nobody"
 
 
 @pytest.mark.parametrize(("backend", "shape"), dict.fromkeys(case[:2] for case in CASES))

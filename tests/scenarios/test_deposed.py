@@ -9,22 +9,16 @@ from dataclasses import replace
 import msgspec
 import pytest
 from tests.scenarios.replicas import Moment, Replica
-from tests.scenarios.stories import STAGES
+from tests.scenarios.shapes import BACKENDS, stage_of
 
 from grove.api.config import LeaderElection
 from grove.api.labels import SCHEDULER_BACKEND
-from grove.meta import Manifest, Resource, resource
+from grove.meta import Manifest
 from grove.runtime.lease import LeadershipLost
 from grove.testing import make
 from grove.testing.portrait import Guard, portrait
 from grove.testing.world import World, WorldOptions, run_world
 
-OBJECTS: dict[str, Resource] = {
-    "default": resource("scheduling.k8s.io", "v1alpha2", "PodGroup"),
-    "kai": resource("scheduling.run.ai", "v2alpha2", "PodGroup"),
-    "koordinator": resource("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup"),
-    "volcano": resource("scheduling.volcano.sh", "v1beta1", "PodGroup"),
-}
 #: More than the first leader ever needs for its part of the story.
 MOST_WRITES = 100
 
@@ -56,7 +50,7 @@ LAST = (3, 2)
 
 
 def options(backend: str) -> WorldOptions:
-    chosen = STAGES[{"default": "1.36"}.get(backend, backend)].options
+    chosen = stage_of(backend).options
     election = LeaderElection(enabled=True, resource_namespace="default")
     configuration = msgspec.structs.replace(chosen.configuration, leader_election=election)
     return replace(chosen, configuration=configuration)
@@ -91,7 +85,7 @@ def undisturbed(backend: str) -> tuple[Manifest, list[str]]:
         await play(world, backend, only)
         writes = [each.resource for each in only.late()]
         await finish(world, backend)
-        seen.append((await portrait(world, (OBJECTS[backend],)), writes))
+        seen.append((await portrait(world, stage_of(backend).objects), writes))
         await only.kill()
 
     run_world(run, options(backend), operator=False)
@@ -101,6 +95,7 @@ def undisturbed(backend: str) -> tuple[Manifest, list[str]]:
 def stopped_at(backend: str, number: int, moment: Moment) -> list[str]:
     """What the first leader still wrote when it went on, after another one had taken over and worked."""
     want, _ = undisturbed(backend)
+    objects = stage_of(backend).objects
     late: list[str] = []
 
     async def run(world: World) -> None:
@@ -110,11 +105,11 @@ def stopped_at(backend: str, number: int, moment: Moment) -> list[str]:
         await play(world, backend, first, second)
         assert first.stopped.is_set()
         await finish(world, backend)
-        assert await portrait(world, (OBJECTS[backend],)) == want
+        assert await portrait(world, objects) == want
         first.go_on()
         assert isinstance(await first.end(), LeadershipLost)
         await world.settle()
-        assert await portrait(world, (OBJECTS[backend],)) == want
+        assert await portrait(world, objects) == want
         late.extend(f"{each.verb} {each.resource}" for each in first.late())
         assert [
             each for each in guard.broken if "create pods" not in late or "both live at" not in each
@@ -142,11 +137,18 @@ def test_a_write_that_arrives_after_the_next_leader_worked_changes_nothing(numbe
         assert stopped_at("default", number, Moment.ON_ITS_WAY) in HARMLESS
 
 
-@pytest.mark.parametrize("backend", [name for name in OBJECTS if name != "default"])
+@pytest.mark.parametrize("backend", [name for name in BACKENDS if name != "default"])
 def test_nor_does_it_with_other_schedulers(backend: str) -> None:
     """Only what is different for them: their objects and their gates."""
-    theirs = ("pods", str(OBJECTS[backend]))
-    numbers = [number for number, each in enumerate(undisturbed(backend)[1], 1) if each.startswith(theirs)]
+    objects = tuple(str(each) for each in stage_of(backend).objects)
+    numbers = [
+        number
+        for number, each in enumerate(undisturbed(backend)[1], 1)
+        if each.startswith(("pods", *objects))
+    ]
     assert len(numbers) > 10
     for number in numbers:
-        assert stopped_at(backend, number, Moment.ON_ITS_WAY) in (*HARMLESS, [f"apply {OBJECTS[backend]}"])
+        assert stopped_at(backend, number, Moment.ON_ITS_WAY) in (
+            *HARMLESS,
+            *([f"apply {each}"] for each in objects),
+        )
