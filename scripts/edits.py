@@ -5,7 +5,7 @@ whether the API server takes the edit, and the gang that follows from it is judg
 operator uses, with what the backends say of themselves on the clusters of their kits.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Final
@@ -34,7 +34,8 @@ INTRODUCTION: Final = """
 # What an edit does
 
 What becomes of an edit of a PodCliqueSet, by field and scheduler. *Pending*: no pod of the gang is on a node.
-*Running*: pods of it are. Several entries mean that it depends on the cluster or on the configuration.
+*Running*: pods of it are. Several entries mean that it depends on the cluster or on the configuration, and
+while pending on the scheduler.
 Whatever is edited, a pod that is lost afterwards is replaced and placed.
 """
 
@@ -43,6 +44,7 @@ IN_PLACE: Final = "in place"
 UPDATE: Final = "update"
 WAITS: Final = "waits"
 REFUSED: Final = "refused"
+UNSUPPORTED: Final = "unsupported"
 
 LEGEND: Final = f"""
 - **{IN_PLACE}**: takes effect at once. Pods are added or taken away, or the scheduler's objects are changed;
@@ -56,6 +58,9 @@ LEGEND: Final = f"""
   the edit takes effect when all pods of the gang have gone.
 - **{REFUSED}**: the API server does not store the edit and names the field. What runs goes on running. To
   change such a field, delete the set and create it again.
+- **{UNSUPPORTED}**: the scheduler cannot honour what is asked ([what each can](backends.md)). The webhooks
+  refuse the edit. Without them it is stored, and the set says `Accepted=False` with the reason `Unsupported`,
+  the field and a way out. What is there goes on as without the edit.
 """
 
 NOTES: Final = """
@@ -80,15 +85,17 @@ at once.
 Nobody can change the priority of a pod, and no pod on a node is replaced for another `priorityClassName` of
 the set. One that is edited in place counts for the scheduler's object and for pods that are made later.
 
-A topology constraint that the scheduler cannot honour is refused, pending or running:
-[what each can](backends.md). To move a set to another scheduler, change
-its annotation: [moving a set](../guides/backends.md#moving-a-set-to-another-scheduler).
+To move a set to another scheduler, change its annotation:
+[moving a set](../guides/backends.md#moving-a-set-to-another-scheduler).
 
 The refusals are rules of Grove's own CustomResourceDefinitions. Where those of the Go operator are installed
 instead, a set with other roles is stored; while a gang of it is placed it then says `Accepted=False`.
 """
 
-_TOPOLOGY: Final = "topologies"
+#: The topology that the edits name; it has a level `rack`.
+TOPOLOGY: Final = "topologies"
+#: The priority class that they name.
+PRIORITY: Final = "high"
 
 
 def _more_replicas(spec: Manifest) -> None:
@@ -100,16 +107,27 @@ def _lower_minimum(spec: Manifest) -> None:
 
 
 def _another_priority(spec: Manifest) -> None:
-    spec["template"]["priorityClassName"] = "high"
+    spec["template"]["priorityClassName"] = PRIORITY
 
 
-def _set_constraint(spec: Manifest) -> None:
-    spec["template"]["topologyConstraint"] = {"topologyName": _TOPOLOGY, "pack": {"required": "rack"}}
+def _constraint(level: str) -> Manifest:
+    return {"topologyConstraint": {"topologyName": TOPOLOGY, "pack": {level: "rack"}}}
 
 
-def _role_constraint(spec: Manifest) -> None:
-    constraint = {"topologyName": _TOPOLOGY, "pack": {"required": "rack"}}
-    spec["template"]["cliques"][1]["topologyConstraint"] = constraint
+def _require_for_all(spec: Manifest) -> None:
+    spec["template"] |= _constraint("required")
+
+
+def _prefer_for_all(spec: Manifest) -> None:
+    spec["template"] |= _constraint("preferred")
+
+
+def _require_for_a_role(spec: Manifest) -> None:
+    spec["template"]["cliques"][1] |= _constraint("required")
+
+
+def _prefer_for_a_role(spec: Manifest) -> None:
+    spec["template"]["cliques"][1] |= _constraint("preferred")
 
 
 def _another_image(spec: Manifest) -> None:
@@ -149,8 +167,12 @@ def _other_members(spec: Manifest) -> None:
     _group(spec)["cliqueNames"] = ["member", "worker"]
 
 
-def _group_constraint(spec: Manifest) -> None:
-    _group(spec)["topologyConstraint"] = {"topologyName": _TOPOLOGY, "pack": {"required": "rack"}}
+def _require_for_a_group(spec: Manifest) -> None:
+    spec["template"]["podCliqueScalingGroups"][0] |= _constraint("required")
+
+
+def _prefer_for_a_group(spec: Manifest) -> None:
+    spec["template"]["podCliqueScalingGroups"][0] |= _constraint("preferred")
 
 
 #: By field, an edit of it.
@@ -158,9 +180,12 @@ FIELDS: Final[Mapping[str, Callable[[Manifest], None]]] = {
     "`replicas` of a role": _more_replicas,
     "`minAvailable` of a role": _lower_minimum,
     "`priorityClassName`": _another_priority,
-    "`topologyConstraint` of the set": _set_constraint,
-    "`topologyConstraint` of a role": _role_constraint,
-    "`topologyConstraint` of a scaling group": _group_constraint,
+    "`topologyConstraint` of the set, required": _require_for_all,
+    "`topologyConstraint` of the set, preferred": _prefer_for_all,
+    "`topologyConstraint` of a role, required": _require_for_a_role,
+    "`topologyConstraint` of a role, preferred": _prefer_for_a_role,
+    "`topologyConstraint` of a scaling group, required": _require_for_a_group,
+    "`topologyConstraint` of a scaling group, preferred": _prefer_for_a_group,
     "`replicas` of a scaling group": _more_copies,
     "`minAvailable` of a scaling group": _another_base,
     "`cliqueNames` of a scaling group": _other_members,
@@ -184,55 +209,91 @@ class Edited:
     #: Whether the API server stores the edit.
     stored: bool = True
 
-    @property
-    def pending(self) -> str:
+    def pending(self, kit: BackendConformance, context: Context) -> str:
         """What the edit does while no pod is on a node."""
         if not self.stored:
             return REFUSED
-        return NEW_PODS if next_revision(_gang(self.desired)) != next_revision(self.before) else IN_PLACE
+        if kit.backend.validate(self.cliqueset, context):
+            return UNSUPPORTED
+        return NEW_PODS if self._has_another_revision else IN_PLACE
 
     def running(self, kit: BackendConformance, context: Context) -> str:
         """What it does while pods are on nodes."""
         name, layout = self.before.name, layout_of(self.cliqueset, {})
         if not self.stored or impossible_edits(self.cliqueset, layout, {}, {name: self.before}, {name}):
             return REFUSED
+        if kit.backend.validate(self.cliqueset, context):
+            return UNSUPPORTED
         editable = traits_of(kit.backend, context).editable
         edited = EditedGang(self.desired, fields_of(layout, layout.base_gang(0)))
         if differing_fields(edited, self.before, editable):
             return WAITS
         same = has_shape(self.before, shape_of(self.desired))
-        return UPDATE if same and self.pending == NEW_PODS else IN_PLACE
+        return UPDATE if same and self._has_another_revision else IN_PLACE
+
+    @property
+    def _has_another_revision(self) -> bool:
+        return next_revision(_gang(self.desired)) != next_revision(self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What the table says of one field, by backend: each thing that may become of the edit."""
+
+    field: str
+    pending: Mapping[str, tuple[str, ...]]
+    running: Mapping[str, tuple[str, ...]]
+
+
+def rows() -> Iterator[Row]:
+    """The table."""
+    kits = _kits()
+    for field, edit in FIELDS.items():
+        edited = edited_by(edit)
+        pending = {name: _distinct(edited.pending, kit) for name, kit in kits.items()}
+        yield Row(field, pending, {name: _distinct(edited.running, kit) for name, kit in kits.items()})
 
 
 def files() -> dict[str, str]:
     """The page by name."""
-    kits = {name: kit for name in BUILT_INS if (kit := kit_for(name)) is not None}
-    head = ["field", "pending, all", *(f"running, `{name}`" for name in kits)]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *_rows(kits)])
+    head = ["field", "pending, all", *(f"running, `{name}`" for name in _kits())]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *map(_line, rows())])
     parts = [HEAD, INTRODUCTION.strip(), table, LEGEND.strip(), NOTES.strip()]
     return {"edits.md": "\n\n".join(parts) + "\n"}
 
 
-def _rows(kits: Mapping[str, BackendConformance]) -> Iterator[list[str]]:
-    for field, edit in FIELDS.items():
-        edited = edited_by(edit)
-        yield [field, edited.pending, *(_cell(edited, kit) for kit in kits.values())]
+def _line(row: Row) -> list[str]:
+    pending = dict.fromkeys(entry for entries in row.pending.values() for entry in entries)
+    return [row.field, *map(_cell, (pending, *row.running.values()))]
 
 
-def _cell(edited: Edited, kit: BackendConformance) -> str:
-    return " / ".join(dict.fromkeys(edited.running(kit, context) for context in kit.contexts()))
+def _cell(entries: Iterable[str]) -> str:
+    """What can be done first, then where it cannot."""
+    return " / ".join(sorted(entries, key=lambda entry: entry == UNSUPPORTED))
 
 
-def edited_by(edit: Callable[[Manifest], None]) -> Edited:
-    """The base gang of a set before this edit, and what the set asks for after it.
+def _kits() -> dict[str, BackendConformance]:
+    return {name: kit for name in BUILT_INS if (kit := kit_for(name)) is not None}
 
-    The set has two roles, and a third in a scaling group.
-    """
+
+def _distinct(
+    outcome: Callable[[BackendConformance, Context], str], kit: BackendConformance
+) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(outcome(kit, context) for context in kit.contexts()))
+
+
+def original() -> Manifest:
+    """The set that is edited: two roles, and a third in a scaling group."""
     worker = make.template("worker", 3)
     worker["spec"]["minAvailable"] = 3
     roles = [make.template("leader"), worker, make.template("member")]
     group = make.scaling_group("group", ["member"], replicas=2)
-    manifest = make.cliqueset_manifest("train", roles, groups=[group])
+    return make.cliqueset_manifest("train", roles, groups=[group])
+
+
+def edited_by(edit: Callable[[Manifest], None]) -> Edited:
+    """The base gang of the set before this edit, and what the set asks for after it."""
+    manifest = original()
     changed = deepcopy(manifest)
     edit(changed["spec"])
     before, after = (make.view(PodCliqueSet, each) for each in (manifest, changed))
@@ -250,7 +311,7 @@ def _is_stored(new: Manifest, old: Manifest) -> bool:
 def _desired(cliqueset: PodCliqueSet) -> Manifest:
     template = cliqueset.template
     hashed = generation_hash(template.cliques, priority_class=template.priority_class_name)
-    binding = make.topology_binding(_TOPOLOGY)
+    binding = make.topology_binding(TOPOLOGY)
     base = layout_of(cliqueset, {}).base_gang(0)
     return desired_gang(cliqueset, base, TemplateRevision(template, hashed), backend="", topology=binding)
 

@@ -16,7 +16,7 @@ from grove.testing.world import World, holds_place
 
 #: A refusal must name a way out, not only the field.
 WAY_OUT: Final = re.compile(
-    r"\b(delete|apply|create|put|take|set|use|remove|restore|choose|instead|undo|back)\b", re.IGNORECASE
+    r"\b(delete|apply|create|put|take|set|use|remove|restore|choose|move|instead|undo|back)\b", re.IGNORECASE
 )
 
 
