@@ -9,7 +9,7 @@ import pytest
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.backends.base import Capability, Context, Fidelity, GangSnapshot
+from grove.backends.base import Capability, Context, Edit, Fidelity, GangSnapshot
 from grove.backends.yunikorn import YuniKornBackend
 from grove.backends.yunikorn.queue import CONFIG_MAPS
 from grove.backends.yunikorn.requests import effective_requests
@@ -187,10 +187,11 @@ def test_a_gang_without_any_minimum_has_no_time_to_give_back() -> None:
     assert renewed(prepared(gang, context=context), gang, minutes=10, context=context) == {}
 
 
-def test_its_application_starts_once_and_nothing_can_be_edited_while_pods_are_on_nodes() -> None:
+def test_its_application_starts_once_and_what_is_told_cannot_be_edited_while_pods_are_on_nodes() -> None:
     lifecycle = BACKEND.lifecycle(GangSnapshot(GANG, [], on(), datetime(2026, 1, 1, tzinfo=UTC)))
     assert (lifecycle.starts_once, lifecycle.reserved) == (True, 0)
-    assert BACKEND.traits(Context()).editable == frozenset()
+    # Nothing of the topology is told.
+    assert BACKEND.traits(Context()).editable == {Edit.TOPOLOGY}
 
 
 # What is lost and what is refused -----------------------------------------------------------------

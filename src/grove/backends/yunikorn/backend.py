@@ -13,6 +13,7 @@ from grove.api.pod import Pod
 from grove.backends.base import (
     Capability,
     Context,
+    Edit,
     EventSource,
     GangSnapshot,
     Lifecycle,
@@ -65,6 +66,8 @@ class YuniKornBackend:
             observes=(ObservedResource(CONFIG_MAPS, namespace, CONFIG_MAP),),
             # What YuniKorn's core says about a request; its other events tell what the pods show anyway.
             events=EventSource("yunikorn", "Informational"),
+            # Nothing of it is told, so nothing of a placed gang could be told otherwise.
+            editable=frozenset({Edit.TOPOLOGY}),
             config_keys=frozenset({"queue", "placeholderTimeoutSeconds", "namespace"}),
         )
 
