@@ -442,6 +442,8 @@ def test_a_set_whose_autoscaler_could_not_be_created_is_refused_before_anything_
         where = "spec.template.cliques[1].spec.autoScalingConfig.metrics[0].pods.target"
         assert f"{where}: is required" in accepted["message"]
         assert await world.all(kinds.PODS) == []
+        await world.apply(train(scaled()))
+        await until_running(world, "train-0")
 
     run_world(story)
 

@@ -320,18 +320,22 @@ def test_the_sets_priority_class_reaches_gang_pods_and_scheduler_objects(stage: 
     run_world(story, stage.options)
 
 
+def leaf_queue(name: str) -> Manifest:
+    """A queue of KAI that takes gangs."""
+    return {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {"parentQueue": "default-parent-queue"},
+    }
+
+
 def test_kai_takes_the_queue_from_the_sets_label() -> None:
     stage = STAGES["kai"]
 
     async def story(world: World) -> None:
         manifest = stage.cliqueset(cliques={"worker": 1}, labels={"kai.scheduler/queue": "research"})
-        queue = {
-            "apiVersion": "scheduling.run.ai/v2",
-            "kind": "Queue",
-            "metadata": {"name": "research"},
-            "spec": {"parentQueue": "default-parent-queue"},
-        }
-        await world.apply(queue, manifest)
+        await world.apply(leaf_queue("research"), manifest)
         await until_running(world, "train-0")
         (group,) = await scheduler_objects(world, stage)
         assert group["spec"]["queue"] == "research"
@@ -341,7 +345,7 @@ def test_kai_takes_the_queue_from_the_sets_label() -> None:
     run_world(story, stage.options)
 
 
-def test_a_gang_in_a_queue_that_does_not_exist_says_so() -> None:
+def test_a_gang_in_a_queue_that_does_not_exist_says_so_and_runs_when_it_comes() -> None:
     stage = STAGES["kai"]
 
     async def story(world: World) -> None:
@@ -349,6 +353,9 @@ def test_a_gang_in_a_queue_that_does_not_exist_says_so() -> None:
         await world.settle()
         told = await world.condition("train-0", "Scheduled")
         assert told["status"] == "False"
+        assert told["reason"] == "QueueDoesNotExist"
         assert "nowhere" in told["message"]
+        await world.apply(leaf_queue("nowhere"))
+        await until_running(world, "train-0")
 
     run_world(story, WorldOptions(schedulers=("kai",)))

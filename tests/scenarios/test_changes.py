@@ -76,6 +76,33 @@ def test_another_priority_class_replaces_no_pod_and_announces_no_update(stage: S
     run_world(story, stage.options)
 
 
+def test_replicas_below_a_minimum_that_was_left_out_are_refused_until_the_minimum_is_set_too() -> None:
+    def of(replicas: int, **fields: int) -> Manifest:
+        worker = make.template("worker", replicas)
+        worker["spec"] |= fields
+        return KAI.cliqueset(cliques=[worker])
+
+    async def story(world: World) -> None:
+        await world.apply(of(3))
+        await until_running(world, "train-0")
+        before = {uid_of(pod) for pod in await world.pods()}
+        await world.apply(of(2))
+        await world.settle()
+        accepted = condition_of(await world.get(kinds.CLIQUESETS, "train"), "Accepted")
+        assert (accepted["status"], accepted["reason"]) == ("False", "Invalid")
+        assert "2 is below minAvailable, which is 3" in accepted["message"]
+        assert "set minAvailable too" in accepted["message"]
+        assert {uid_of(pod) for pod in await world.pods()} == before
+        await world.apply(of(2, minAvailable=2))
+        await world.settle()
+        assert condition_of(await world.get(kinds.CLIQUESETS, "train"), "Accepted")["status"] == "True"
+        after = {uid_of(pod) for pod in await world.pods()}
+        assert (len(after), after < before) == (2, True)
+        assert await world.phase("train-0") == "Running"
+
+    run_world(story, KAI.options)
+
+
 def standalone(backend: str = "kai", **fields: object) -> Manifest:
     """A gang without a set, as another controller than ours may create it."""
     return make.gang_manifest(

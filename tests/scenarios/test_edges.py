@@ -331,7 +331,13 @@ scheduler:
         accepted = await set_condition(world, "train", "Accepted")
         assert accepted["status"] == "False"
         assert "topologyAwareScheduling.enabled" in accepted["message"]
+        levels = await set_condition(world, "train", "TopologyLevelsUnavailable")
+        assert (levels["status"], levels["reason"]) == ("Unknown", "TopologyAwareSchedulingDisabled")
         assert await world.pods() == []
+        await world.kill_operator()
+        world.options = WorldOptions()
+        await world.start_operator()
+        await until_running(world, "train-0")
 
     run_world(story, WorldOptions(configuration=configuration))
 

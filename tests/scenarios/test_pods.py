@@ -354,6 +354,10 @@ def test_other_roles_are_refused_or_carried_out_as_a_whole(stage: Stage, edit: s
                 assert names == set(roles)
                 assert gang["status"]["phase"] == "Running", await world.describe()
             seen.append(str(accepted["status"]))
+            if roles is before:
+                await world.apply(stage.cliqueset(cliques=before, replicas=2))
+                await world.settle()
+                assert (await set_condition(world, "train", "Accepted"))["status"] == "True"
 
         run_world(story, stage.options, operator=False)
         return seen[0]
