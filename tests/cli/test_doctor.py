@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.scenarios.test_kai import become_old
 
 from grove.cli.doctoring import webhooks
 from grove.cli.doctoring.control_plane import clock
@@ -339,6 +340,36 @@ def test_a_scheduler_that_is_enabled_but_not_installed_fails_only_if_it_is_used_
     found = told(story)
     assert found["scheduler kai"][0].state is state
     assert one(found, "scheduler default").state is State.OK
+
+
+WITH_KAI = CONFIGURATION + "scheduler: {profiles: [{name: kai-scheduler}]}\n"
+
+
+def test_what_an_older_release_of_a_scheduler_cannot_be_told_is_one_line() -> None:
+    async def story(world: World) -> dict[str, list[Finding]]:
+        await install(world, WITH_KAI)
+        now = await examined(world)
+        await become_old(world)
+        return {"now": now["scheduler kai"], "old": (await examined(world))["scheduler kai"]}
+
+    found = told(story, schedulers=("kai",))
+    assert [each.state for each in found["now"]] == [State.OK]
+    has_all, lacks = found["old"]
+    assert has_all.state is State.OK
+    assert lacks.state is State.WARNING
+    assert lacks.message.startswith("this release of KAI has no stalenessGracePeriod")
+    assert "\n" not in lacks.message
+
+
+def test_who_may_not_try_fields_is_not_told_that_a_release_lacks_them() -> None:
+    async def story(world: World) -> dict[str, list[Finding]]:
+        await install(world, WITH_KAI)
+        return await examined(
+            world, Client(MemoryTransport(world.cluster.app, NOBODY), limiter=Limiter.off())
+        )
+
+    found = told(story, schedulers=("kai",))
+    assert [each.state for each in found["scheduler kai"]] == [State.OK, State.UNKNOWN]
 
 
 def registered(name: str, bundle: str) -> Manifest:

@@ -227,7 +227,8 @@ TABLE: Final[tuple[Entry, ...]] = (
     Entry(
         "PodGang",
         TRANSLATION_LOSS,
-        "The scheduler cannot express something that the gang prefers; the message lists it.",
+        "The scheduler cannot express something that the gang prefers or that Grove asks for it, or only "
+        "nearly; the message lists it.",
         (CANNOT_EXPRESS,),
     ),
     Entry(

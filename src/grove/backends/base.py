@@ -269,6 +269,9 @@ class Traits:
     #: The keys that the backend reads of its profile's `config`, on every cluster the same; another key gets
     #: a warning. None: not known, and nothing is compared.
     config_keys: frozenset[str] | None = None
+    #: What the installed release of the scheduler lacks, and what becomes of gangs because of it: a sentence
+    #: each, without its full stop. `grove doctor` says them; gangs that are concerned have a `Treatment`.
+    shortcomings: tuple[str, ...] = ()
 
 
 @runtime_checkable

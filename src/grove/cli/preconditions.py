@@ -40,15 +40,33 @@ class NativeGangs:
     problem: str = ""
 
 
-async def preconditions_of(
-    backend: Backend, client: Client, configs: dict[str, Manifest]
-) -> Sequence[Precondition]:
-    """What a backend needs, and what of it the cluster lacks."""
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a backend finds in a cluster."""
+
+    #: What it needs, and what of it the cluster lacks.
+    preconditions: Sequence[Precondition]
+    #: What the installed release of its scheduler lacks; see `Traits.shortcomings`.
+    shortcomings: Sequence[str] = ()
+    #: Whether fields could not be tried, which may be what makes the release look older than it is.
+    unsure: bool = False
+
+
+async def surroundings_of(backend: Backend, client: Client, configs: dict[str, Manifest]) -> Surroundings:
+    """What an operator with this backend would find out about the cluster."""
     scheduling = await discovered(Registry([backend], backend.name), client, configs)
     seen = replace(
         scheduling.context(backend), observed=await _observed(scheduling.observed_by(backend), client)
     )
-    return backend.preconditions(seen)
+    shortcomings = scheduling.traits(backend).shortcomings
+    return Surroundings(backend.preconditions(seen), shortcomings, scheduling.unsure)
+
+
+async def preconditions_of(
+    backend: Backend, client: Client, configs: dict[str, Manifest]
+) -> Sequence[Precondition]:
+    """What a backend needs, and what of it the cluster lacks."""
+    return (await surroundings_of(backend, client, configs)).preconditions
 
 
 async def native_gangs(client: Client) -> NativeGangs:

@@ -12,7 +12,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.revision import next_revision
 from grove.backends.base import Capability, Cluster, Context, Edit, Fidelity, TopologyAware
-from grove.backends.kai import KaiBackend
+from grove.backends.kai import KaiBackend, staleness
 from grove.errors import Unsupported, Waiting
 from grove.meta import Manifest
 from grove.testing import make
@@ -160,7 +160,8 @@ CASES = {
 def test_objects(case: Case) -> None:
     translation = BACKEND.translate(case.gang, on(case.cluster, **case.config))
     assert list(translation.manifests) == list(case.want)
-    assert {each.fidelity for each in translation.treatments} == {Fidelity.ENFORCED}
+    lost = [each.property for each in translation.treatments if each.fidelity is not Fidelity.ENFORCED]
+    assert lost == ([staleness.STALENESS] if case.cluster is clusters.KAI_012 else [])
 
 
 def test_the_parent_that_kai_012_needs_takes_no_name_of_others() -> None:
@@ -212,6 +213,9 @@ def told(gang: PodGang, *conditions: str) -> PodGang:
     return make.view(PodGang, {**msgspec.to_builtins(gang), "status": status})
 
 
+KAIS = {"none": Cluster(), "0.12": clusters.KAI_012, "0.17": clusters.KAI_017}
+
+
 @dataclass(frozen=True)
 class Staleness:
     bound: dict[str, int]
@@ -250,6 +254,35 @@ def test_a_kai_that_evicts_what_is_below_its_minimum_is_told_what_is_on_nodes(ca
     spec = made["spec"]
     assert (spec["minMember"], *(each["minMember"] for each in spec["subGroups"])) == case.want
     assert [each["name"] for each in spec["subGroups"]] == ["leader", "worker"]
+
+
+def staleness_of(gang: PodGang, context: Context) -> list[tuple[Fidelity, str]]:
+    made = BACKEND.translate(gang, context).treatments
+    return [(each.fidelity, each.reason) for each in made if each.property == staleness.STALENESS]
+
+
+def test_before_and_after_a_loss_a_gang_says_in_the_same_words_what_kai_cannot_be_told() -> None:
+    before = staleness_of(PAIR, on(clusters.KAI_012))
+    lost = replace(on(clusters.KAI_012), bound={"leader": 1, "worker": 2})
+    assert staleness_of(told(PAIR, "Scheduled"), lost) == before
+    [(fidelity, reason)] = before
+    assert fidelity is Fidelity.APPROXIMATED
+    assert "this release of KAI has no stalenessGracePeriod" in reason
+    assert "gets a lower minimum" in reason
+    assert staleness_of(PAIR, on(clusters.KAI_017)) == []
+
+
+def test_a_setting_of_the_profile_that_kai_cannot_be_told_is_named_as_without_effect() -> None:
+    [(fidelity, reason)] = staleness_of(PAIR, on(clusters.KAI_012, stalenessGracePeriod="5m"))
+    assert fidelity is Fidelity.NOT_EXPRESSIBLE
+    assert reason.startswith("the profile's stalenessGracePeriod 5m has no effect: this release of KAI")
+    assert staleness_of(PAIR, on(clusters.KAI_017, stalenessGracePeriod="5m")) == []
+
+
+def test_only_a_kai_that_is_there_and_old_falls_short() -> None:
+    found = {name: BACKEND.traits(on(each)).shortcomings for name, each in KAIS.items()}
+    assert {name: len(each) for name, each in found.items()} == {"none": 0, "0.12": 1, "0.17": 0}
+    assert "no stalenessGracePeriod" in found["0.12"][0]
 
 
 def test_an_optional_podgroup_of_a_placed_gang_stays_optional() -> None:
@@ -326,7 +359,7 @@ def test_kais_own_topology_annotation_is_the_fallback() -> None:
 
 def test_reuse_is_reported_as_lost() -> None:
     [gang, treatment] = BACKEND.translate(
-        make.gang("g", {"a": 1}, reuse="old"), on(clusters.KAI_012)
+        make.gang("g", {"a": 1}, reuse="old"), on(clusters.KAI_017)
     ).treatments
     assert gang.fidelity is Fidelity.ENFORCED
     assert treatment.property == Capability.REUSE

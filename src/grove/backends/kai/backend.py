@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from msgspec.structs import replace
-
 from grove.api import labels, names
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup
@@ -29,6 +27,15 @@ from grove.backends.base import (
 )
 from grove.backends.kai import reading, topology
 from grove.backends.kai.queue import QUEUE, QUEUES, missing_queue, queue_conflicts, queue_of
+from grove.backends.kai.staleness import (
+    LACKING,
+    NEVER_STALE,
+    STALENESS_PATH,
+    grace_period,
+    is_told,
+    not_stale,
+    staleness_treatments,
+)
 from grove.backends.podspec import add_metadata, made_for
 from grove.backends.probing import probe_fields
 from grove.backends.replica import replica_treatments, stay_with_replica
@@ -38,7 +45,6 @@ from grove.backends.shape import (
     named,
     owned_metadata,
     podgroup_of,
-    was_placed,
 )
 from grove.backends.treatments import account
 from grove.errors import FieldError, Unsupported, Waiting
@@ -48,18 +54,14 @@ GROUP: Final = "scheduling.run.ai"
 PODGROUPS: Final = resource(GROUP, "v2alpha2", "PodGroup")
 BIND_REQUESTS: Final = resource(GROUP, "v1alpha2", "BindRequest")
 
-#: Field facts, in the form of `Cluster.fields`; older releases of KAI lack them.
+#: A field fact, in the form of `Cluster.fields`; older releases of KAI lack it.
 MIN_SUBGROUP_PATH: Final = "spec.subGroups.minSubGroup"
-STALENESS_PATH: Final = "spec.stalenessGracePeriod"
 MIN_SUBGROUP_FIELD: Final = f"podgroups.{GROUP}:{MIN_SUBGROUP_PATH}"
-STALENESS_FIELD: Final = f"podgroups.{GROUP}:{STALENESS_PATH}"
 
 POD_GROUP_ANNOTATION: Final = "pod-group-name"
 SKIP_PODGROUPER: Final = "kai.scheduler/skip-podgrouper"
 SUBGROUP_LABEL: Final = "kai.scheduler/subgroup-name"
 
-#: KAI evicts the rest of a gang after a minute below its minimum; Grove's termination delay shall decide.
-_NEVER_STALE: Final = "-1s"
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -97,6 +99,7 @@ class KaiBackend:
             observes=(ObservedResource(QUEUES), ObservedResource(topology.TOPOLOGIES)),
             editable=frozenset({Edit.MINIMUM, Edit.PRIORITY}),
             config_keys=frozenset({"queue", "stalenessGracePeriod"}),
+            shortcomings=() if is_told(context) or not context.cluster.serves(PODGROUPS) else (LACKING,),
         )
 
     def validate(self, cliqueset: PodCliqueSet, context: Context) -> Sequence[FieldError]:
@@ -110,13 +113,14 @@ class KaiBackend:
             raise Waiting(
                 f"scheduler backend kai waits for {PODGROUPS} in {PODGROUPS.api_version}; install KAI"
             )
-        gang = _not_stale(gang, context)
+        gang = not_stale(gang, context)
         needed = [each for each in gang.spec.podgroups if each.min_replicas > 0]
         manifests = [_podgroup(gang, needed, context)] if needed else []
         manifests += [
             _optional_podgroup(gang, each, context) for each in gang.spec.podgroups if each.min_replicas <= 0
         ]
-        treatments = account(gang, self.capabilities(context), "KAI", replica_treatments(gang))
+        exceptions = [*replica_treatments(gang), *staleness_treatments(context)]
+        treatments = account(gang, self.capabilities(context), "KAI", exceptions)
         return Translation(tuple(manifests), treatments)
 
     def prepare_pod(self, pod: Manifest, gang: PodGang, context: Context) -> Manifest:
@@ -152,7 +156,7 @@ def _probes() -> tuple[Probe, ...]:
     # One field each: the strict validation that keeps a known field refuses the whole of an unknown one.
     return (
         _probe(MIN_SUBGROUP_PATH, subGroups=[{"name": "a", "minSubGroup": 1}, _PROBE_LEAF]),
-        _probe(STALENESS_PATH, stalenessGracePeriod=_NEVER_STALE),
+        _probe(STALENESS_PATH, stalenessGracePeriod=NEVER_STALE),
     )
 
 
@@ -166,21 +170,6 @@ def _podgroup_name(gang: PodGang, context: Context, podgroup: PodGroup | None = 
     if podgroup is not None and podgroup.min_replicas <= 0:
         return named(f"{name}-{podgroup.name}", gang, context)
     return main_name(name, gang, context)
-
-
-def _not_stale(gang: PodGang, context: Context) -> PodGang:
-    """The gang with minima that its pods on nodes fulfil, where KAI would evict them otherwise.
-
-    A release without `stalenessGracePeriod` ends all pods of a gang that is below its minimum for a minute:
-    when a pod is lost, and when somebody raises the minimum.
-    """
-    if STALENESS_FIELD in context.cluster.fields or not was_placed(gang, context):
-        return gang
-    podgroups = tuple(
-        replace(each, min_replicas=min(each.min_replicas, max(1, context.bound.get(each.name, 0))))
-        for each in gang.spec.podgroups
-    )
-    return replace(gang, spec=replace(gang.spec, podgroups=podgroups))
 
 
 def _podgroup(gang: PodGang, needed: Sequence[PodGroup], context: Context) -> Manifest:
@@ -218,8 +207,8 @@ def _spec(gang: PodGang, minimum: int, context: Context) -> Manifest:
     spec: Manifest = {"minMember": minimum, "queue": queue_of(gang, context)}
     if gang.spec.priority_class_name:
         spec["priorityClassName"] = gang.spec.priority_class_name
-    if STALENESS_FIELD in context.cluster.fields:
-        spec["stalenessGracePeriod"] = str(context.config.get("stalenessGracePeriod") or _NEVER_STALE)
+    if is_told(context):
+        spec["stalenessGracePeriod"] = grace_period(context)
     return spec
 
 

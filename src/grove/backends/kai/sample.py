@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from grove.backends.kai.backend import BIND_REQUESTS, MIN_SUBGROUP_FIELD, PODGROUPS, STALENESS_FIELD
+from grove.backends.kai.backend import BIND_REQUESTS, MIN_SUBGROUP_FIELD, PODGROUPS
 from grove.backends.kai.queue import QUEUES
+from grove.backends.kai.staleness import STALENESS_FIELD
 from grove.backends.kai.topology import TOPOLOGIES
 from grove.backends.sample import Sample, serving
 

@@ -8,7 +8,7 @@ from grove.backends.registry import BUILT_INS
 from grove.cli.doctoring.control_plane import simulated
 from grove.cli.doctoring.findings import Finding, failed, fine, unseen, warning
 from grove.cli.doctoring.installation import LEASES, Known
-from grove.cli.preconditions import preconditions_of
+from grove.cli.preconditions import Surroundings, surroundings_of
 from grove.extensions import configs_for, registry_for
 from grove.kube.client import Client, VersionInfo
 from grove.meta import Manifest
@@ -32,9 +32,11 @@ async def preconditions(client: Client, known: Known) -> Sequence[Finding]:
     found: list[Finding] = []
     unusable = []
     for backend in _backends(known):
-        missing = [each for each in await preconditions_of(backend, client, configs) if each.missing]
+        there = await surroundings_of(backend, client, configs)
+        missing = [each for each in there.preconditions if each.missing]
         if not missing:
             found.append(fine(f"scheduler {backend.name}", "has everything that it needs in the cluster"))
+            found += _falling_short(backend, there)
         elif known.configuration is None:
             unusable.append(backend.name)
         else:
@@ -54,6 +56,16 @@ def _lacking(backend: Backend, missing: Sequence[str], known: Known) -> Sequence
     finding = failed if is_needed else warning
     fix = "install what is missing, or remove its profile from the configuration; sets that ask for it wait"
     return [finding(f"scheduler {backend.name}", each, fix=fix, link=_LINK) for each in missing]
+
+
+def _falling_short(backend: Backend, there: Surroundings) -> Sequence[Finding]:
+    """What gangs go without because of the installed release: it works, and they say it too."""
+    name = f"scheduler {backend.name}"
+    if there.unsure and there.shortcomings:
+        said = "not known what its release can do: you may not try its objects by dry runs"
+        return [unseen(name, said, fix="ask again as somebody who may", link=_LINK)]
+    fix = "accept it, or install a newer release of the scheduler"
+    return [warning(name, each, fix=fix, link=_LINK) for each in there.shortcomings]
 
 
 async def alive(

@@ -88,7 +88,7 @@ class Scheduling:
         self._cache = cache
         self._known: set[Resource] = set()
         #: A probe was not allowed: what it asked about is unknown, and asked again.
-        self._unsure = False
+        self.unsure = False
         self._stirred = asyncio.Event()
         #: The backends are others than those for which the cluster was last looked at.
         self._reconfigured = False
@@ -261,9 +261,9 @@ class Scheduling:
         version = await self._client.version()
         served = {group: frozenset(plurals) for group, plurals in discovery.served.items()}
         same = served == self.cluster.served and version.git_version == self.cluster.version
-        if same and not self._unsure and not self._reconfigured:
+        if same and not self.unsure and not self._reconfigured:
             return False
-        self._unsure = False
+        self.unsure = False
         bare = Cluster(served, frozenset(), version.git_version)
         fields: set[str] = set()
         for backend in self.registry.enabled:
@@ -301,7 +301,7 @@ class Scheduling:
             return await self._client.create(probe.resource, manifest, type=dict, dry_run=True, strict=True)
         except Forbidden as refusal:
             # We may not ask, or the API server has just started and does not know the roles yet.
-            self._unsure = True
+            self.unsure = True
             log.warning(
                 "cannot probe the fields of the scheduler's objects, trying again later",
                 extra={"resource": str(probe.resource), "error": str(refusal)},

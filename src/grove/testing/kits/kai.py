@@ -4,13 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 
 from grove.backends.base import Backend, Cluster, Context
-from grove.backends.kai.backend import (
-    MIN_SUBGROUP_FIELD,
-    POD_GROUP_ANNOTATION,
-    STALENESS_FIELD,
-    KaiBackend,
-)
+from grove.backends.kai.backend import MIN_SUBGROUP_FIELD, POD_GROUP_ANNOTATION, KaiBackend
 from grove.backends.kai.queue import QUEUE
+from grove.backends.kai.staleness import STALENESS_FIELD
 from grove.meta import Manifest
 from grove.testing.clusters import on
 from grove.testing.conformance import BackendConformance
