@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from typing import Final
 
 import pytest
@@ -12,8 +14,10 @@ from tests.e2e.conftest import Plane
 from tests.e2e.scene import GPU, NODES, Scene, role, train
 
 from grove.api import kinds
+from grove.backends.kai.queue import QUEUES as KAI_QUEUES
+from grove.backends.volcano.sight import QUEUES as VOLCANO_QUEUES
 from grove.kube.client import Client
-from grove.meta import Key, Manifest, resource
+from grove.meta import Key, Manifest, Resource, resource
 
 pytestmark = pytest.mark.real
 
@@ -108,31 +112,100 @@ partitions:
 """
 
 
-def test_a_yunikorn_queue_without_a_share_left_is_named(other_plane: Plane) -> None:
-    if other_plane.judge.name != "yunikorn":
-        pytest.skip("queues of YuniKorn")
+@dataclass(frozen=True)
+class Share:
+    """A queue or quota of two nodes' GPUs, in the terms of one scheduler, and what a gang without a share says."""
+
+    label: str
+    queue: str
+    said: str
+    reason: str
+    #: What makes it, and takes it away again where the scene does not.
+    made: Callable[[Scene], AbstractAsyncContextManager[None]]
+    #: That nodes are in the way, of which two are free.
+    unsaid: str = "node"
+
+
+@asynccontextmanager
+async def queues_of_yunikorn(scene: Scene) -> AsyncIterator[None]:
+    before = await set_queues(scene.user, QUEUES)
+    try:
+        yield
+    finally:
+        await set_queues(scene.user, before)
+
+
+@asynccontextmanager
+async def queue_of_kai(scene: Scene) -> AsyncIterator[None]:
+    share = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    resources = {"cpu": share, "memory": share, "gpu": {**share, "limit": 16}}
+    spec = {"parentQueue": "default-parent-queue", "resources": resources}
+    await clusterwide(scene, KAI_QUEUES, {"metadata": {"name": "small"}, "spec": spec})
+    yield
+
+
+@asynccontextmanager
+async def queue_of_volcano(scene: Scene) -> AsyncIterator[None]:
+    spec = {"capability": {GPU: "16"}}
+    await clusterwide(scene, VOLCANO_QUEUES, {"metadata": {"name": "small"}, "spec": spec})
+    yield
+
+
+async def clusterwide(scene: Scene, of: Resource, manifest: Manifest) -> None:
+    scene.made.append((of, manifest["metadata"]["name"]))
+    await scene.user.create(of, {"apiVersion": of.api_version, "kind": of.kind, **manifest})
+
+
+SHARES: Final = {
+    "yunikorn": Share(
+        "yunikorn.apache.org/queue",
+        "root.small",
+        "queue 'root.small' has not enough nvidia.com/gpu",
+        "SchedulingSkipped",
+        queues_of_yunikorn,
+    ),
+    "kai": Share(
+        "kai.scheduler/queue",
+        "small",
+        "small quota has reached the allowable limit of GPUs. Limit is 16 GPUs",
+        "OverLimit",
+        queue_of_kai,
+    ),
+    "volcano": Share(
+        "scheduling.volcano.sh/queue-name",
+        "small",
+        "queue 'small' has no share left of nvidia.com/gpu",
+        "ShareUsedUp",
+        queue_of_volcano,
+        "nodes are unavailable",
+    ),
+}
+
+
+def test_a_queue_without_a_share_left_is_named(other_plane: Plane) -> None:
+    """There is room on two nodes, which the queue may not use; it is free again when a gang of it goes."""
+    if other_plane.judge.name not in SHARES:
+        pytest.skip("queues with a limit")
+    share = SHARES[other_plane.judge.name]
 
     async def story(scene: Scene) -> None:
-        before = await set_queues(scene.user, QUEUES)
-        try:
+        async with share.made(scene):
             await scene.nodes(4)
-            await scene.apply(in_small("first"))
+            await scene.apply(in_queue(share, "first"))
             await scene.until_running("first-0", 2)
-            await scene.apply(in_small("second"))
-            text = await said(scene, "queue 'root.small' has not enough nvidia.com/gpu", "second-0")
-            assert scene.condition(kinds.GANGS, "second-0", "Scheduled")["reason"] == "SchedulingSkipped"
-            assert "node" not in text
+            await scene.apply(in_queue(share, "second"))
+            text = await said(scene, re.escape(share.said), "second-0")
+            assert scene.condition(kinds.GANGS, "second-0", "Scheduled")["reason"] == share.reason
+            assert not re.search(share.unsaid, text), text
             await scene.delete(kinds.CLIQUESETS, "first")
             await scene.until_running("second-0", 2)
-        finally:
-            await set_queues(scene.user, before)
 
     other_plane.play("share", lambda act: story(act.scene))
 
 
-def in_small(name: str) -> Manifest:
+def in_queue(share: Share, name: str) -> Manifest:
     made = train(role("worker", 2), name=name)
-    made["metadata"]["labels"] = {"yunikorn.apache.org/queue": "root.small"}
+    made["metadata"]["labels"] = {share.label: share.queue}
     return made
 
 

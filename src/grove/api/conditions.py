@@ -84,6 +84,9 @@ PODS_STILL_PLACED: Final = "PodsStillPlaced"
 QUEUED: Final = "Queued"
 QUEUE_DOES_NOT_EXIST: Final = "QueueDoesNotExist"
 SCHEDULING_SKIPPED: Final = "SchedulingSkipped"
+OVER_LIMIT: Final = "OverLimit"
+OVER_QUOTA: Final = "NonPreemptibleOverQuota"
+SHARE_USED_UP: Final = "ShareUsedUp"
 RESERVATION_TIMEOUT: Final = "ResourceReservationTimeout"
 APPLICATION_REJECTED: Final = "ApplicationRejected"
 
@@ -166,6 +169,9 @@ TABLE: Final[tuple[Entry, ...]] = (
             QUEUE_DOES_NOT_EXIST,
             TOPOLOGY_NOT_FOUND,
             SCHEDULING_SKIPPED,
+            OVER_LIMIT,
+            OVER_QUOTA,
+            SHARE_USED_UP,
             RESERVATION_TIMEOUT,
             APPLICATION_REJECTED,
             SCALED_BELOW_MINIMUM,

@@ -23,6 +23,10 @@ SHORT = (
     "scheduling. Additional pods cannot be scheduled in this sub-group due to: no nodes with enough resources "
     "were found: 2 node(s) didn't have enough resources: GPUs.."
 )
+FULL = (
+    "small quota has reached the allowable limit of GPUs. Limit is 16 GPUs, currently 16 GPUs allocated and "
+    "workload requested 16 GPUs"
+)
 RACK = (
     "node-group z1.r1 can allocate only 3 of 4 required pods. topology topo, requirement "
     "topology.kubernetes.io/rack couldn't be satisfied for job <default/rack>."
@@ -108,9 +112,12 @@ CASES = {
         conditions(("PodSchedulingErrors", "x"), ("QueueDoesNotExist", "Queue 'nope' does not exist")),
     ),
     "the queue is full": Case(
-        Reading(NO, "OverLimit", "0 of 4 pods placed; queue q has reached its limit of 2 GPUs."),
-        pods(),
-        conditions(("OverLimit", "queue q has reached its limit of 2 GPUs.")),
+        Reading(NO, "OverLimit", f"0 of 4 pods placed; {FULL}."),
+        pods(unschedulable=f"OverLimit: {FULL}."),
+        conditions(("OverLimit", FULL), message=f"OverLimit: {FULL}."),
+    ),
+    "the queue is full, by the pods alone": Case(
+        Reading(NO, "OverLimit", f"0 of 4 pods placed; {FULL}."), pods(unschedulable=f"OverLimit: {FULL}.")
     ),
     "the condition stays after scheduling": Case(
         Reading(Verdict.SCHEDULED, "Scheduled", "4 of 4 pods placed."),

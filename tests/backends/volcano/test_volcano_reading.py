@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
-from tests.backends.volcano.volcanoes import volcano
+from tests.backends.volcano.volcanoes import queue, seen, volcano
 
 from grove.api.pod import Pod
 from grove.backends.base import Reading, Verdict
@@ -200,3 +200,52 @@ def test_of_several_resources_none_is_named_as_the_one_that_is_short() -> None:
     )
     assert "no share left of a resource that the pods ask for (Volcano does not say which)," in told.message
     assert "cpu" not in told.message
+
+
+#: What Volcano said of a gang of two in a queue that had given out its capability of 16 GPUs.
+USED_UP = (
+    "2/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 2 minAvailable; "
+    "Pending: 2 Unschedulable"
+)
+SMALL = make.gang("g", {"worker": 2}, annotations={"scheduling.volcano.sh/queue-name": "small"})
+#: What the queue may give out, what the pods ask for, the reason, and what is said of the queue.
+LIMITS: dict[str, tuple[dict[str, str], dict[str, str], str, str]] = {
+    "a capability of what is asked for": (
+        {"nvidia.com/gpu": "16"},
+        {"nvidia.com/gpu": "8"},
+        "ShareUsedUp",
+        "no share left of nvidia.com/gpu, which is at most its capability (nvidia.com/gpu 16) and what all nodes "
+        "have",
+    ),
+    "one of several resources has a capability": (
+        {"nvidia.com/gpu": "16", "memory": "1Gi"},
+        {"nvidia.com/gpu": "8", "cpu": "1"},
+        "ShareUsedUp",
+        "no share left of a resource that the pods ask for (Volcano does not say which), which is at most its "
+        "capability (nvidia.com/gpu 16) and what all nodes have",
+    ),
+    "a capability of something else": (
+        {"memory": "1Gi"},
+        {"nvidia.com/gpu": "8"},
+        "Unschedulable",
+        "no share left of nvidia.com/gpu, which is at most what all nodes have",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_queue_that_somebody_limited_is_named_with_its_capability(name: str) -> None:
+    capability, asked, reason, share = LIMITS[name]
+    pod = {"containers": [{"name": "main", "image": "x", "resources": {"limits": asked}}]}
+    context = replace(
+        volcano(observed=seen(queues=(queue("default"), queue("small", **capability)))),
+        cliqueset=make.cliqueset(cliques=[make.template("worker", 2, pod=pod)]),
+    )
+    words = USED_UP.partition(": ")[2]
+    waiting = [make.pod("worker", index, gang=SMALL, unschedulable=words) for index in range(2)]
+    said = VolcanoBackend().read(SMALL, podgroup(condition("Unschedulable", USED_UP)), waiting, context)
+    assert said == Reading(
+        NO,
+        reason,
+        f"0 of 2 pods placed; {USED_UP}; Volcano names no node, as it does when queue 'small' has {share}.",
+    )

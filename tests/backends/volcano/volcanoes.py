@@ -21,9 +21,10 @@ V114 = Cluster(served=_SERVED, fields=frozenset({SUBGROUPS_FIELD, TIER_NAME_FIEL
 PLUGINS = ("gang", "network-topology-aware")
 
 
-def queue(name: str, state: str | None = "Open") -> Manifest:
+def queue(name: str, state: str | None = "Open", **capability: str) -> Manifest:
     status: Manifest = {"status": {"state": state}} if state else {}
-    return {"kind": "Queue", "metadata": {"name": name}, "spec": {"weight": 1}, **status}
+    spec = {"weight": 1, **({"capability": capability} if capability else {})}
+    return {"kind": "Queue", "metadata": {"name": name}, "spec": spec, **status}
 
 
 def hypernode(name: str, tier: int, tier_name: str) -> Manifest:

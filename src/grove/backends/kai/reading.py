@@ -24,7 +24,7 @@ NO_TOPOLOGY: Final = "TopologyNotFound"
 _ORDINARY: Final = ("", "PodSchedulingErrors", UNSCHEDULABLE)
 
 _PREFIX = re.compile(
-    r"^(?:[A-Z][A-Za-z]+|Unable to schedule podgroup|Not enough resources for the workload): "
+    r"^(?:(?P<reason>[A-Z][A-Za-z]+)|Unable to schedule podgroup|Not enough resources for the workload): "
 )
 #: Where a reason's name should stand, KAI also puts a sentence; a condition of ours takes names only.
 _NAME = re.compile(r"[A-Za-z]+")
@@ -82,4 +82,6 @@ def _pod_words(seen: PlacementProgress) -> Iterator[tuple[str, str]]:
     for pod in seen.pending:
         condition = pod.condition("PodScheduled")
         if condition is not None and condition.status == "False" and condition.reason == UNSCHEDULABLE:
-            yield condition.reason, condition.message
+            # The reason on a pod is always this one; KAI's own stands before its words, such as OverLimit.
+            named = _PREFIX.match(condition.message)
+            yield (named and named["reason"]) or condition.reason, condition.message

@@ -52,6 +52,7 @@ from grove.backends.volcano.sight import (
     QUEUES,
     Settings,
     Sight,
+    limit_of,
     look,
     observes,
     queue_problem,
@@ -162,8 +163,9 @@ class VolcanoBackend:
     def read(
         self, gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], context: Context
     ) -> Reading:
-        asked = resources_of(context.cliqueset)
-        return reading.read(gang, objects, pods, queue_of(gang, context), asked)
+        queue, asked = queue_of(gang, context), resources_of(context.cliqueset)
+        limit = limit_of(queue, asked, self._sight(context))
+        return reading.read(gang, objects, pods, queue, asked, limit)
 
     def _sight(self, context: Context) -> Sight:
         """What is seen of the installation; looked at once, and again when something else is observed."""

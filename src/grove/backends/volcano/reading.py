@@ -18,6 +18,8 @@ from grove.meta import Manifest
 
 UNSCHEDULABLE: Final = "Unschedulable"
 QUEUED: Final = "Queued"
+#: Of a queue that somebody limited; where only the nodes limit it, there is simply no room.
+USED_UP: Final = "ShareUsedUp"
 #: What Volcano calls the ordinary case; other reasons are passed on, because they need another cure.
 _ORDINARY: Final = ("", "NotEnoughResources", UNSCHEDULABLE)
 #: Told with a warning when a gang has just been placed.
@@ -30,9 +32,15 @@ _NAME = re.compile(r"[A-Za-z]+")
 
 
 def read(
-    gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod], queue: str, asked: str = ""
+    gang: PodGang,
+    objects: Sequence[Manifest],
+    pods: Sequence[Pod],
+    queue: str,
+    asked: str = "",
+    limit: str = "",
 ) -> Reading:
-    """What became of the gang; `asked` names the resources that its pods ask for, if they are known."""
+    """What became of the gang; `asked` names the resources that its pods ask for, if they are known, and
+    `limit` has what of them the queue may give out, if somebody said so."""
     seen = progress(gang, pods)
     decided = verdict_of(gang, seen)
     if decided is not None:
@@ -42,13 +50,9 @@ def read(
     reason, text = next(_conditions(objects), ("", ""))
     words = [*([text] if text else ()), *(each for each in _pod_words(seen) if each not in text)]
     if words == [text] and reason in _ORDINARY and _NODES not in text and _unexplained(seen):
-        # With one resource there is no doubt; of several, those that are not short must not be named.
-        several = "a resource that the pods ask for (Volcano does not say which)"
-        share = f"no share left of {several if ',' in asked else asked}" if asked else "no share left"
-        why = f"queue {queue!r} has {share}, which is at most what all nodes have"
-        if domains := ", ".join(required_keys(gang)):
-            why = f"no single {domains} has room for all pods that must share it, or {why}"
-        words.append(f"Volcano names no node, as it does when {why}")
+        domains = ", ".join(required_keys(gang))
+        words.append(f"Volcano names no node, as it does when {_silence(queue, asked, limit, domains)}")
+        reason = USED_UP if limit and not domains else reason
     if words:
         name = UNSCHEDULABLE if reason in _ORDINARY or not _NAME.fullmatch(reason) else reason
         return Reading(Verdict.UNSCHEDULABLE, name, "; ".join([seen.sentence, *words]) + ".")
@@ -56,6 +60,16 @@ def read(
         sentence = f"{seen.sentence}; Volcano has not admitted the gang to queue {queue!r} yet."
         return Reading(Verdict.WAITING, QUEUED, sentence)
     return seen.waiting()
+
+
+def _silence(queue: str, asked: str, limit: str, domains: str) -> str:
+    """What it means that Volcano names no node."""
+    # With one resource there is no doubt; of several, those that are not short must not be named.
+    several = "a resource that the pods ask for (Volcano does not say which)"
+    share = f"no share left of {several if ',' in asked else asked}" if asked else "no share left"
+    most = f"its capability ({limit}) and what all nodes have" if limit else "what all nodes have"
+    why = f"queue {queue!r} has {share}, which is at most {most}"
+    return f"no single {domains} has room for all pods that must share it, or {why}" if domains else why
 
 
 def _unseen(seen: PlacementProgress) -> bool:

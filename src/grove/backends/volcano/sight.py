@@ -7,7 +7,7 @@ tier, or meets a scheduler without the plugin, is ignored. Nothing follows from 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -100,6 +100,8 @@ class Sight:
     plugin: bool | None = None
     #: The states of the queues as facts: whoever compares preconditions notices when one changes.
     facts: tuple[Precondition, ...] = ()
+    #: The most that each queue gives out, by the names of queue and resource; only what somebody limited.
+    capabilities: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def look(observed: Mapping[Resource, tuple[Manifest, ...]]) -> Sight:
@@ -114,6 +116,7 @@ def look(observed: Mapping[Resource, tuple[Manifest, ...]]) -> Sight:
         bool(texts) if known else None,
         any(_names_plugin(text) for each in texts for text in each) if texts else None,
         tuple(Precondition(f"queue {name}: {state or 'no state'}") for name, state in (queues or {}).items()),
+        {_name(each): _capability(each) for each in observed.get(QUEUES, ())},
     )
 
 
@@ -134,6 +137,13 @@ def queue_problem(queue: str, sight: Sight) -> str:
             "and see that vc-controller-manager runs, which keeps the state of queues"
         )
     return ""
+
+
+def limit_of(queue: str, asked: str, sight: Sight) -> str:
+    """The capability of a queue in the resources that are asked for; empty where nobody limited them."""
+    limits = sight.capabilities.get(queue) or {}
+    concerned = set(asked.split(", ")) if asked else limits.keys()
+    return ", ".join(f"{name} {limits[name]}" for name in sorted(limits) if name in concerned)
 
 
 def plugin_problem(chosen: Settings, sight: Sight) -> str:
@@ -214,6 +224,12 @@ def _names_plugin(text: str) -> bool:
 
 def _name(manifest: Manifest) -> str:
     return str((manifest.get("metadata") or {}).get("name") or "")
+
+
+def _capability(queue: Manifest) -> dict[str, str]:
+    spec = queue.get("spec")
+    found = spec.get("capability") if isinstance(spec, dict) else None
+    return {str(name): str(amount) for name, amount in found.items()} if isinstance(found, dict) else {}
 
 
 def _state(queue: Manifest) -> str:
