@@ -15,9 +15,11 @@ from tests.e2e.scene import GPU, NODES, Scene, role, train
 
 from grove.api import kinds
 from grove.backends.kai.queue import QUEUES as KAI_QUEUES
+from grove.backends.koordinator.quota import QUOTAS as KOORDINATOR_QUOTAS
 from grove.backends.volcano.sight import QUEUES as VOLCANO_QUEUES
 from grove.kube.client import Client
 from grove.meta import Key, Manifest, Resource, resource
+from grove.testing import make
 
 pytestmark = pytest.mark.real
 
@@ -151,6 +153,14 @@ async def queue_of_volcano(scene: Scene) -> AsyncIterator[None]:
     yield
 
 
+@asynccontextmanager
+async def quota_of_koordinator(scene: Scene) -> AsyncIterator[None]:
+    await scene.apply(
+        make.object_manifest(KOORDINATOR_QUOTAS, "small", {"max": {GPU: "16"}, "min": {GPU: "0"}})
+    )
+    yield
+
+
 async def clusterwide(scene: Scene, of: Resource, manifest: Manifest) -> None:
     scene.made.append((of, manifest["metadata"]["name"]))
     await scene.user.create(of, {"apiVersion": of.api_version, "kind": of.kind, **manifest})
@@ -179,13 +189,18 @@ SHARES: Final = {
         queue_of_volcano,
         "nodes are unavailable",
     ),
+    "koordinator": Share(
+        "quota.scheduling.koordinator.sh/name",
+        "small",
+        "Insufficient quotas, quotaName: small",
+        "ShareUsedUp",
+        quota_of_koordinator,
+    ),
 }
 
 
 def test_a_queue_without_a_share_left_is_named(other_plane: Plane) -> None:
     """There is room on two nodes, which the queue may not use; it is free again when a gang of it goes."""
-    if other_plane.judge.name not in SHARES:
-        pytest.skip("queues with a limit")
     share = SHARES[other_plane.judge.name]
 
     async def story(scene: Scene) -> None:

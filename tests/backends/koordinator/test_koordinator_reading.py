@@ -29,6 +29,16 @@ RACKS = (
     "no candidate topology nodes can accommodate job, desiredOfferSlot: 4, topology topologyNode RackLayer/r1: "
     "3;topology topologyNode RackLayer/r2: 2, 0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
 )
+QUOTA = (
+    "Insufficient quotas, quotaName: small, runtime: nvidia.com/gpu:16, used: nvidia.com/gpu:16, pod's request: "
+    "nvidia.com/gpu:8, exceedDimensions: [nvidia.com/gpu]"
+)
+NO_VICTIMS = "preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod."
+QUOTA_REJECTED = (
+    f'0/4 nodes are available: GangGroup "default/gang-worker" gets rejected due to member Pod "{FIRST}" is '
+    f'unschedulable with reason "0/4 nodes are available: 4 {QUOTA}.", alreadyWaitForBound: 0. preemption: 0/4 '
+    "nodes are available: 4 Preemption is not helpful for scheduling."
+)
 
 
 UNCOUNTED = (
@@ -93,6 +103,14 @@ CASES = {
             "RackLayer/r2 has room for 2; 0/4 nodes are available: 4 Insufficient nvidia.com/gpu.",
         ),
         pods(NODES, RACKS, NODES),
+    ),
+    "the quota is used up": Case(
+        Reading(NO, "ShareUsedUp", f"0 of 4 pods placed; a pod of gang-worker: {QUOTA}."),
+        pods(QUOTA_REJECTED, f"0/4 nodes are available: {QUOTA}. {NO_VICTIMS}", QUOTA_REJECTED),
+    ),
+    "the quota is used up, and only the pod that has no share of it speaks": Case(
+        Reading(NO, "ShareUsedUp", f"0 of 4 pods placed; {QUOTA}."),
+        pods(f"0/4 nodes are available: {QUOTA}. {NO_VICTIMS}"),
     ),
     "an unknown layer": Case(
         Reading(NO, "Unschedulable", "0 of 4 pods placed; no single topology domain has room for 4 pods."),

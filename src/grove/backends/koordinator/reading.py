@@ -18,6 +18,8 @@ from grove.meta import Manifest
 from grove.words import counted
 
 UNSCHEDULABLE: Final = "Unschedulable"
+#: An ElasticQuota, or one above it, is in the way; no node was asked.
+USED_UP: Final = "ShareUsedUp"
 _GATED: Final = "SchedulingGated"
 #: What a pod says when another member of its gang is in the way; a member that fits nowhere says it itself.
 _MEMBER = re.compile(
@@ -27,6 +29,8 @@ _MEMBER = re.compile(
 _PLACES = re.compile(r"desiredOfferSlot: (?P<wanted>\d+), (?P<places>.*)", re.DOTALL)
 _PLACE = re.compile(r"topology topologyNode (?P<name>[^;,:]+): (?P<room>\d+)")
 _NODES = re.compile(r"\d+/\d+ nodes are available: .*", re.DOTALL)
+#: What it says of a quota, without the nodes that it counts around it: they are not in the way.
+_QUOTA = re.compile(r"Insufficient (?:non-preemptible )?quotas, .*?exceedDimensions: \[[^\]]*\]", re.DOTALL)
 _NO_PLACES: Final = "no candidate topology nodes can accommodate job"
 
 
@@ -39,7 +43,8 @@ def read(gang: PodGang, objects: Sequence[Manifest], pods: Sequence[Pod]) -> Rea
     words = next(iter(sorted(_words(seen), key=_rank)), "")
     if words:
         text = f"{seen.sentence}; {_plain(words, seen.pending)}".rstrip(". ")
-        return Reading(Verdict.UNSCHEDULABLE, UNSCHEDULABLE, f"{text}.")
+        reason = USED_UP if _QUOTA.search(words) else UNSCHEDULABLE
+        return Reading(Verdict.UNSCHEDULABLE, reason, f"{text}.")
     return _silent(objects, seen)
 
 
@@ -79,6 +84,8 @@ def _plain(words: str, pods: Sequence[Pod]) -> str:
 
 
 def _places(words: str) -> str:
+    if quota := _QUOTA.search(words):
+        return quota[0]
     found = _PLACES.search(words)
     if _NO_PLACES not in words or found is None:
         return words.strip()
