@@ -32,6 +32,8 @@ class Things:
     built: list[str] = field(default_factory=list)
     #: What the row of a thing depends on, by its name.
     facts: dict[str, str] = field(default_factory=dict)
+    #: What the root asks for besides its replicas.
+    asked: str = ""
 
     def depends_on(self) -> object:
         return None
@@ -60,13 +62,14 @@ class Things:
 Found = dict[str, Object]
 
 
-def root(replicas: int, generation: int = 1) -> PodCliqueSet:
-    return make.cliqueset("t", {"w": 1}, replicas=replicas, generation=generation)
+def root(replicas: int) -> PodCliqueSet:
+    return make.cliqueset("t", {"w": 1}, replicas=replicas)
 
 
 def planned(things: Things, found: Found, settled: Settled | None = None) -> Plan:
     children = {things.resource: dict(found)}
-    return Plan(Tree(things.root, things.root.spec.replicas, [things], children), settled or Settled())
+    tree = Tree(things.root, things.root.spec.replicas, things.asked, [things], children)
+    return Plan(tree, settled or Settled())
 
 
 def look(things: Things, found: Found, settled: Settled | None = None, most: int = 100) -> Batch:
@@ -139,6 +142,36 @@ def test_what_was_in_order_is_neither_built_nor_walked_again() -> None:
     assert (things.walked, things.built) == ([], [])
 
 
+def test_an_edit_of_anything_but_the_number_of_replicas_compares_every_child() -> None:
+    found, settled = complete(5)
+    things = Things(root(5), asked="something else")
+    assert look(things, found, settled).changes == ()
+    assert things.built == sorted(found)
+
+
+def test_scaling_in_builds_nothing_and_removes_what_is_too_much() -> None:
+    found, settled = complete(50)
+    things = Things(root(20))
+    batch = look(things, found, settled)
+    assert {type(change) for change in batch.changes} == {Delete}
+    assert sorted(change.key.name for change in batch.changes if isinstance(change, Delete)) == sorted(
+        f"thing-{number}" for number in range(20, 50)
+    )
+    assert (things.walked, things.built) == ([], [])
+    # A deletion that failed is found again.
+    assert len(look(Things(root(20)), found, batch.settled).changes) == 30
+
+
+def test_scaling_out_walks_only_what_comes_even_if_it_was_there_before() -> None:
+    found, settled = complete(50)
+    batch = look(Things(root(20)), found, settled)
+    carry_out(batch, found, 2)
+    things = Things(root(40))
+    batch = look(things, found, batch.settled)
+    assert [type(change) for change in batch.changes] == [Create] * 20
+    assert things.walked == list(range(20, 40))
+
+
 def test_of_a_lost_child_only_its_own_replica_is_walked() -> None:
     found, settled = complete(50)
     del found["thing-7"]
@@ -158,7 +191,7 @@ def test_a_child_that_is_lost_before_it_was_compared_is_created_again() -> None:
     found, _ = complete(10)
     for name in list(found):
         found[name] = labelled(found[name], "no", 5)
-    things = Things(root(10, generation=2))
+    things = Things(root(10), asked="something else")
     batch = look(things, found, most=2)
     assert (len(batch.changes), batch.more) == (2, True)
     carry_out(batch, found, 6)
@@ -190,7 +223,7 @@ def test_what_has_another_owner_is_left_alone_and_what_has_none_is_given_ours() 
     (patch,) = look(Things(root(2)), {**found, "thing-0": orphan}).changes
     assert isinstance(patch, Patch)
     assert [each["uid"] for each in patch.patch["metadata"]["ownerReferences"]] == [root(2).uid]
-    smaller = Things(root(0, generation=2))
+    smaller = Things(root(0))
     assert [
         change.key.name
         for change in look(smaller, {**found, "thing-0": orphan}).changes
@@ -202,11 +235,13 @@ def test_what_has_another_owner_is_left_alone_and_what_has_none_is_given_ours() 
 def test_wherever_a_plan_is_left_off_later_ones_complete_the_tree(seed: int) -> None:
     rng = random.Random(seed)
     found: Found = {}
-    settled, replicas, generation = Settled(), 20, 1
+    settled, replicas, asked = Settled(), 20, ""
     for version in range(2, 60):
         if rng.random() < 0.1:
-            replicas, generation = rng.randint(0, 30), generation + 1
-        batch = look(Things(root(replicas, generation)), found, settled, most=rng.randint(0, 5))
+            replicas = rng.randint(0, 30)
+        if rng.random() < 0.05:
+            asked = f"edit {version}"
+        batch = look(Things(root(replicas), asked=asked), found, settled, most=rng.randint(0, 5))
         for change in batch.changes:
             # Some writes fail.
             if rng.random() < 0.8:
@@ -217,7 +252,7 @@ def test_wherever_a_plan_is_left_off_later_ones_complete_the_tree(seed: int) -> 
             elif rng.random() < 0.03:
                 found[name] = labelled(found[name], "no", version + 1000)
         settled = batch.settled
-    things = Things(root(replicas, generation))
+    things = Things(root(replicas), asked=asked)
     for version in range(60, 100):
         batch = look(things, found, settled, most=5)
         carry_out(batch, found, version)

@@ -29,18 +29,24 @@ class Tree:
 
     root: Object
     replicas: int
+    #: What the root asks for besides its number of replicas, as a value that can be compared.
+    asked: object
     sources: Sequence[Source]
     children: Children
     #: Names that children of an earlier root of the same name still have: ours come when those are gone.
     taken: Mapping[Resource, Collection[str]] = field(default_factory=dict)
 
     def fingerprint(self) -> object:
-        """Everything that the rows depend on."""
+        """Everything that rows depend on; how many replicas there are says only which rows exist.
+
+        The generation is no part of it, so that scaling looks only at the replicas that come or go.
+        """
         metadata = self.root.metadata
         return (
             metadata.uid,
-            metadata.generation,
-            self.replicas,
+            self.asked,
+            # Of what a root has only once, some is there as long as it has any replica.
+            self.replicas > 0,
             tuple(sorted(metadata.labels.items())),
             tuple(sorted(metadata.annotations.items())),
             *(source.depends_on() for source in self.sources),
@@ -70,6 +76,8 @@ class Settled:
     fingerprint: object = None
     #: Every child that existed; None for one that was not in order.
     children: Mapping[Resource, Mapping[str, InOrder | None]] = field(default_factory=dict)
+    #: How many replicas there were to be.
+    replicas: int = 0
     #: The replicas below this one have all of their children, but for those that are `incomplete`.
     reached: int = 0
     incomplete: frozenset[int] = frozenset()
@@ -90,15 +98,19 @@ class Plan:
         self._children: dict[Resource, dict[str, InOrder | None]] = {}
         #: The children that are not known to be in order, each with the source that may have a row for it.
         self._unsettled: list[tuple[Source, Object]] = []
-        self._reached = self._before.reached
-        self._incomplete = set(self._before.incomplete)
+        # Of replicas that were scaled in, nothing is known once they are wanted again.
+        self._reached = min(self._before.reached, tree.replicas)
+        self._incomplete = {replica for replica in self._before.incomplete if replica < tree.replicas}
 
     @property
     def settled(self) -> Settled:
         """What is known to be in order by now, for the next plan."""
         if not self._compared:
             return self._before
-        return Settled(self._before.fingerprint, self._children, self._reached, frozenset(self._incomplete))
+        incomplete = frozenset(self._incomplete)
+        return Settled(
+            self._before.fingerprint, self._children, self._tree.replicas, self._reached, incomplete
+        )
 
     def creations(self) -> Stream[Create]:
         """The missing children, replica by replica, so that the first replicas can start."""
@@ -161,6 +173,7 @@ class Plan:
         """Tell the children that are as they were when they were in order from the others; once."""
         if self._compared:
             return
+        shrunk = self._tree.replicas < self._before.replicas
         for source in sorted(self._tree.sources, key=attrgetter("removal")):
             existing = self._tree.children.get(source.resource, {})
             known = self._before.children.get(source.resource, {})
@@ -172,7 +185,8 @@ class Plan:
                 if self._pace.spent(LOOKUP):
                     yield
                 old, depends_on = known.get(name), source.child_depends_on(child)
-                if old is not None and old.depended_on == depends_on and _unchanged(old.child, child):
+                as_before = old is not None and old.depended_on == depends_on and _unchanged(old.child, child)
+                if old is not None and as_before and not (shrunk and source.find(name) is None):
                     found[name] = old if old.child is child else InOrder(child, depends_on)
                 else:
                     found[name] = None

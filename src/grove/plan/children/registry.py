@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from grove.api import kinds
+from grove.api.cliqueset import PodCliqueSet
 from grove.meta import Object, Resource
 from grove.plan.children.accounts import ServiceAccounts
 from grove.plan.children.autoscalers import Autoscalers
@@ -55,4 +56,11 @@ OPTIONAL: Final = frozenset({kinds.DISRUPTION_BUDGETS, kinds.RESOURCE_CLAIMS, ki
 def plan_children(seen: CliqueSetState, settled: Settled, kinds_of_children: Sequence[Kind] = KINDS) -> Plan:
     """What to create, repair and remove so that the set has exactly its children."""
     sources = [kind(seen) for kind in kinds_of_children]
-    return Plan(Tree(seen.cliqueset, seen.replicas, sources, seen.children, seen.taken), settled)
+    tree = Tree(seen.cliqueset, seen.replicas, _asked(seen.cliqueset), sources, seen.children, seen.taken)
+    return Plan(tree, settled)
+
+
+def _asked(cliqueset: PodCliqueSet) -> object:
+    """What the spec of a set asks for besides its replicas, field by field: those are often the same ones."""
+    spec = cliqueset.spec
+    return tuple(getattr(spec, name) for name in spec.__struct_fields__ if name != "replicas")
