@@ -4,7 +4,7 @@ import base64
 import json
 import re
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -69,7 +69,7 @@ async def examined(world: World, user: Client | None = None) -> dict[str, list[F
     return by_check(await examine(asked))
 
 
-def by_check(findings: list[Finding]) -> dict[str, list[Finding]]:
+def by_check(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     found: dict[str, list[Finding]] = {}
     for each in findings:
         found.setdefault(each.check, []).append(each)

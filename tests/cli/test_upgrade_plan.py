@@ -20,7 +20,7 @@ from grove.testing.world import World, run_world
 
 from .conftest import Grove
 from .processes import kubectl, started
-from .test_doctor import BINDINGS, CONFIGURATION, GROUP, NAMESPACE, by_check, install, registered
+from .test_doctor import BINDINGS, CONFIGURATION, GROUP, NAMESPACE, by_check, deployment, install, registered
 
 SETS = "podcliquesets.grove.io"
 Change = Callable[[Manifest], None]
@@ -28,7 +28,7 @@ Change = Callable[[Manifest], None]
 
 async def asked(world: World) -> dict[str, list[Finding]]:
     found = await before_upgrade(Asked(world.user, "https://here", virtual_clock().now))
-    return by_check(found)
+    return by_check(found.findings)
 
 
 async def redefine(world: World, *changes: Change) -> None:
@@ -156,7 +156,9 @@ def test_a_configuration_that_this_version_refuses_breaks_the_upgrade() -> None:
         await install(world, CONFIGURATION + "logLevel: loud\n")
         assert (await asked(world))["configuration"][0].state is State.FAILED
         given = Asked(world.user, "https://here", virtual_clock().now, configuration=load(CONFIGURATION))
-        assert "configuration" not in by_check(await before_upgrade(given))
+        footing = await before_upgrade(given)
+        assert "configuration" not in by_check(footing.findings)
+        assert footing.configuration == load(CONFIGURATION)
 
     run_world(story, operator=False)
 
@@ -214,6 +216,44 @@ def test_the_command_tells_the_findings_and_ends_with_one_if_the_upgrade_would_f
     assert gone.err == (
         "grove: sets cannot be looked at before their definitions are there, 1 of 3 checks failed\n"
     )
+
+
+KAI = "scheduler: {profiles: [{name: kai-scheduler}], defaultProfileName: kai-scheduler}\n"
+
+
+def test_sets_are_judged_by_the_configuration_of_the_installation(kubeconfig: Path, grove: Grove) -> None:
+    folder, at = kubeconfig.parent, ("--kubeconfig", str(kubeconfig))
+    role = make.template("worker", 1)
+    role["spec"]["podSpec"]["schedulerName"] = "kai-scheduler"
+    config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "grove-operator-cm-1", "namespace": NAMESPACE},
+        "data": {"config.yaml": CONFIGURATION + KAI},
+    }
+    before = [
+        make.cliqueset_manifest("train", [role]),
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+    ]
+    with started("up", "--no-operator", "--write-kubeconfig", str(kubeconfig), folder=folder) as process:
+        assert process.output.readline(), process.said
+        apply(kubeconfig, *before)
+        alone = grove("upgrade", "plan", *at)
+        apply(kubeconfig, config_map, deployment())
+        installed = grove("upgrade", "plan", *at)
+        process.ask_to_stop()
+    assert alone.code == 1
+    assert "kai-scheduler" in alone.out
+    assert "would be refused" in alone.out
+    assert "sets are judged by the defaults" in alone.err
+    assert "would be refused" not in installed.out
+    assert "judged by the defaults" not in installed.err
+
+
+def apply(kubeconfig: Path, *manifests: Manifest) -> None:
+    file = kubeconfig.parent / "objects.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)}))
+    kubectl(kubeconfig, "apply", "-f", str(file))
 
 
 def _stored_elsewhere(kubeconfig: Path) -> str:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from grove.cli.doctoring.findings import Finding
     from grove.meta import Manifest
     from grove.plan.rehearsal import SetRehearsal
+
+#: A set for another scheduler is then told as refused, which it may not be.
+_DEFAULTS: Final = (
+    "grove: no configuration of an installation can be read, so that sets are judged by the defaults, "
+    "which enable default-scheduler alone; --config names the one that the operator will have"
+)
 
 app = typer.Typer(
     name="upgrade",
@@ -38,7 +44,7 @@ def plan(
     config: Annotated[
         str | None,
         typer.Option(
-            help="The OperatorConfiguration that the operator will have; defaults if omitted.",
+            help="The OperatorConfiguration that the operator will have; the installation's if omitted.",
             show_default=False,
         ),
     ] = None,
@@ -58,10 +64,9 @@ def plan(
     from grove.cli.loop import run_loop
     from grove.cli.operating import configuration_from
 
-    configuration = configuration_from(config)
-    given = configuration if config is not None else None
+    given = configuration_from(config) if config is not None else None
     base = checked(documentation_url, "--documentation-url")
-    plan = run_loop(_look(kubeconfig, context, configuration, given, namespace, name or ""))
+    plan = run_loop(_look(kubeconfig, context, given, namespace, name or ""))
     _tell(replace(plan, findings=with_links(plan.findings, base)), output)
     if plan.broken or any(each.restarts or each.refused or each.no_pods for each in plan.sets):
         raise typer.Exit(1)
@@ -116,7 +121,6 @@ def _summary(plan: Plan) -> Iterator[str]:
 async def _look(
     kubeconfig: str | None,
     context: str | None,
-    configuration: "OperatorConfiguration",
     given: "OperatorConfiguration | None",
     namespace: str,
     name: str,
@@ -124,6 +128,7 @@ async def _look(
     from grove.cli.connect import connected
     from grove.cli.doctoring.definitions import undefined
     from grove.cli.doctoring.examination import Asked, before_upgrade
+    from grove.cli.operating import configuration_from
     from grove.cli.rehearsing import rehearse
     from grove.cli.talk import Failed
 
@@ -131,14 +136,17 @@ async def _look(
     async with connected(kubeconfig, context) as reached:
         server = reached.connection.server
         asked = Asked(reached.client, server, lambda: datetime.now(UTC), configuration=given)
-        findings = await before_upgrade(asked)
+        footing = await before_upgrade(asked)
         if await undefined(reached.client):
-            return Plan(findings, rehearsed=False)
+            return Plan(footing.findings, rehearsed=False)
+        configuration = footing.configuration or configuration_from(None)
         found = await rehearse(reached.client, configuration, namespace, name)
+    if found and footing.configuration is None:
+        say(_DEFAULTS)
     if name and not found:
         where = f" in namespace {namespace!r}" if namespace else ""
         raise Failed(f"there is no PodCliqueSet {name!r}{where}")
-    return Plan(findings, found)
+    return Plan(footing.findings, found)
 
 
 def _unless_closed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -60,7 +60,16 @@ async def examine(asked: Asked) -> list[Finding]:
     return [*known.findings, *await _carried_out(checks)]
 
 
-async def before_upgrade(asked: Asked) -> list[Finding]:
+@dataclass(frozen=True, slots=True)
+class Footing:
+    """What an upgrade stands on: the findings, and the configuration that the operator has."""
+
+    findings: Sequence[Finding]
+    #: None where there is no installation, or nobody can say.
+    configuration: OperatorConfiguration | None
+
+
+async def before_upgrade(asked: Asked) -> Footing:
     """What an upgrade to this version stands on, as `examine` finds it.
 
     What the manifests of this version mend is no more than a warning here: they come with the upgrade.
@@ -77,10 +86,11 @@ async def before_upgrade(asked: Asked) -> list[Finding]:
         ),
     ]
     judged = [*known.findings, *await _carried_out(checks)]
-    return [
+    findings = [
         replace(each, state=State.WARNING) if each.comes_with_upgrade and each.state is State.FAILED else each
         for each in judged
     ]
+    return Footing(findings, known.configuration)
 
 
 async def _carried_out(checks: Sequence[_Check]) -> list[Finding]:
