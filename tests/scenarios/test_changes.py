@@ -103,6 +103,24 @@ def test_replicas_below_a_minimum_that_was_left_out_are_refused_until_the_minimu
     run_world(story, KAI.options)
 
 
+def test_a_role_whose_minimum_was_left_out_is_scaled_to_zero_and_back() -> None:
+    def of(replicas: int) -> Manifest:
+        return KAI.cliqueset(cliques=[make.template("leader", 1), make.template("worker", replicas)])
+
+    async def story(world: World) -> None:
+        await world.apply(of(3))
+        await until_running(world, "train-0")
+        for replicas in (0, 3):
+            await world.apply(of(replicas))
+            await world.settle()
+            accepted = condition_of(await world.get(kinds.CLIQUESETS, "train"), "Accepted")
+            assert (accepted["status"], accepted["reason"]) == ("True", "Valid")
+            assert len(await world.pods()) == 1 + replicas
+            assert await world.phase("train-0") == "Running"
+
+    run_world(story, KAI.options)
+
+
 def standalone(backend: str = "kai", **fields: object) -> Manifest:
     """A gang without a set, as another controller than ours may create it."""
     return make.gang_manifest(

@@ -16,6 +16,7 @@ from tests.scenarios.stories import (
     pass_time,
     rack_binding,
     set_condition,
+    uid_of,
     until_running,
 )
 from tests.scenarios.workloads import wl2
@@ -172,6 +173,39 @@ def test_a_refused_set_has_failed_with_a_code_until_it_is_mended() -> None:
         await world.settle()
         assert await errors_of(world, kinds.CLIQUESETS, "train") == []
         assert set((await read_all(world)).values()) == {CURRENT}
+
+    run_world(story)
+
+
+#: What makes a set that runs a refused one: its scheduler is not there any more, or it contradicts itself.
+REFUSALS: dict[str, Manifest] = {
+    "BackendNotEnabled": {"metadata": {"annotations": {labels.SCHEDULER_BACKEND: "nobody"}}},
+    "Invalid": {"metadata": {"annotations": {labels.UPDATE_PAUSED: "perhaps"}}},
+}
+
+
+@pytest.mark.parametrize("reason", REFUSALS)
+def test_a_refused_set_that_is_scaled_in_frees_its_nodes_and_nothing_else_of_it_goes(reason: str) -> None:
+    async def story(world: World) -> None:
+        await world.apply(make.cliqueset_manifest("train", {"worker": 2}, replicas=3))
+        await until_running(world, "train-2")
+        before = {uid_of(pod) for pod in await world.pods()}
+        await world.user.merge_patch(kinds.CLIQUESETS, key("train"), REFUSALS[reason])
+        await world.settle()
+        assert {uid_of(pod) for pod in await world.pods()} == before
+        await world.scale("train", 1)
+        await world.settle()
+        assert (await set_condition(world, "train", "Accepted"))["reason"] == reason
+        assert {uid_of(pod) for pod in await world.pods()} < before
+        assert {pod["metadata"]["labels"][labels.POD_GANG] for pod in await world.pods()} == {"train-0"}
+        assert len(await world.pods()) == 2
+        left = {
+            each["metadata"]["name"]
+            for kind in (kinds.GANGS, kinds.CLIQUES, kinds.SERVICES)
+            for each in await world.all(kind)
+        }
+        assert left == {"train-0", "train-0-worker"}
+        assert len(await world.all(kinds.CONTROLLER_REVISIONS)) == 1
 
     run_world(story)
 

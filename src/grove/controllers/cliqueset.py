@@ -3,7 +3,7 @@
 import logging
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -46,6 +46,7 @@ from grove.meta import Condition, Key, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import CliqueSetState, Settled, edit_pending, plan_children, registry, sort_children
 from grove.plan.children.cliques import has_present_template
+from grove.plan.children.surplus import surplus
 from grove.plan.cliqueset_status import SetFacts, cliqueset_status, outdated, unattended
 from grove.plan.domains import moved_domains
 from grove.plan.edits import decided_minima, impossible_edits, placed_gangs
@@ -115,28 +116,29 @@ class CliqueSetReconciler:
         outcome = DONE if lately else await self.report(seen, judgement, applied, waiting, batch.settled)
         self.tell(seen, judgement, applied)
         applied.raise_failure()
+        # Where all that was planned waits for pods to end, another plan would be the same.
+        more = _until_more(batch, held_back=len(living) < len(batch.changes))
         return soonest(
             outcome,
             await self.recycling.recycle(seen, waiting, self.barrier),
             After(0.0, "the next replica is updated") if turns and outcome == DONE else DONE,
-            # Where all that was planned waits for pods to end, another plan would be the same.
-            _until_more(batch, held_back=len(living) < len(batch.changes))
-            if applied.done or waits == DONE
-            else waits,
-            After(AGAIN_SECONDS, "a pod template refers to an object that does not exist yet")
-            if again
-            else DONE,
-            After(MOVING_SECONDS, "gangs are moving to another backend")
-            if self.leaving(seen, judgement)
-            else DONE,
+            more if applied.done or waits == DONE else waits,
             After(MOVING_SECONDS, "gates are being opened") if len(changes) < len(living) else DONE,
             contested,
             waits,
-            After(FORGET_SECONDS, "a field was contested") if self.contests.notices(key) else DONE,
-            After(AGAIN_SECONDS, "a ResourceClaimTemplate has not been read yet")
-            if self.deps.devices.unread(seen.cliqueset)
-            else DONE,
+            *self._later(seen, judgement, again=again),
         )
+
+    def _later(self, seen: CliqueSetState, judgement: Judgement, *, again: bool) -> Iterator[After]:
+        """When to look again for what nobody tells the operator of."""
+        if again:
+            yield After(AGAIN_SECONDS, "a pod template refers to an object that does not exist yet")
+        if self.leaving(seen, judgement):
+            yield After(MOVING_SECONDS, "gangs are moving to another backend")
+        if self.contests.notices(seen.cliqueset.key):
+            yield After(FORGET_SECONDS, "a field was contested")
+        if self.deps.devices.unread(seen.cliqueset):
+            yield After(AGAIN_SECONDS, "a ResourceClaimTemplate has not been read yet")
 
     async def _is_there_for(self, changes: Sequence[Change], cliqueset: PodCliqueSet) -> bool:
         """Whether a set still exists, where changes would bind other objects to it.
@@ -315,14 +317,15 @@ class CliqueSetReconciler:
         return {name: backend for name, backend in found.items() if backend not in ("", wanted.name)}
 
     async def plan(self, seen: CliqueSetState, judgement: Judgement) -> Batch:
-        """The next changes to the set's children; while it is refused, none: what runs goes on running.
+        """The next changes to the set's children; while it is refused, what runs goes on running.
 
-        A set whose topology is missing asks for nothing wrong, so that it may still shrink.
+        It may still have fewer replicas; and one whose topology is missing asks for nothing wrong, so that
+        whatever it does without goes.
         """
         if judgement.reason == conditions.TOPOLOGY_LEVELS_UNAVAILABLE:
             return await giving_way(first_removals(plan_children(seen, Settled(), registry.KINDS)))
         if judgement.refused or judgement.backend is None:
-            return Batch((), Settled())
+            return Batch(surplus(seen, registry.KINDS), Settled())
         key = seen.cliqueset.key
         before = self._settled.get(key, Settled())
         batch = await giving_way(first_batch(plan_children(seen, before, self._kinds())))

@@ -255,13 +255,13 @@ def impossible_edits(
 
 
 def _below_decided(cliqueset: PodCliqueSet, cliques: Mapping[str, PodClique]) -> list[FieldError]:
-    """Roles whose replicas were edited below a minimum that was decided by default."""
+    """Roles with fewer replicas than the minimum that was decided by default, but more than none."""
     errors, decided = [], decided_minima(cliqueset, cliques)
     for position, template in enumerate(cliqueset.template.cliques):
         if template.spec.min_available is not None:
             continue
         minimum = decided.get(template.name, 0)
-        if template.spec.replicas < minimum:
+        if 0 < template.spec.replicas < minimum:
             errors.append(
                 FieldError(
                     f"spec.template.cliques[{position}].spec.replicas",
