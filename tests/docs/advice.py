@@ -75,6 +75,9 @@ OF_REFUSED_SETS: Final[Mapping[str, Advice]] = {
     "`Accepted=False` `Unsupported`: *the cluster does not serve resourceclaims ...*": untested(
         "no world changes its Kubernetes version"
     ),
+    "`Accepted=False` `Unsupported`: *... roles of a gang would share a claim ...*": untested(
+        "no world changes the configuration of a backend while it runs"
+    ),
     "`Accepted=False` `Unsupported`: *... pods of a gang would share a claim ...*": untested(
         "no world changes its Kubernetes version, and what a set shares is judged by the backend alone"
     ),
@@ -175,6 +178,17 @@ OF_GANGS_THAT_WAIT: Final[Mapping[str, Advice]] = {
     ),
     "`Scheduled=False` `WaitingForScheduler`": ELSEWHERE,
     "`Scheduled=False` `Queued`": ELSEWHERE,
+    "`Scheduled=False` `OverLimit`": done_by(
+        "e2e/test_causes.py::test_a_queue_without_a_share_left_is_named",
+        lacks="other work in the queue ends there; no test raises its limit",
+    ),
+    "`Scheduled=False` `NonPreemptibleOverQuota`": untested(
+        "no test gives a gang of the real KAI a priority of 100 or more, and the simulated one has no quotas"
+    ),
+    "`Scheduled=False` `ShareUsedUp`": done_by(
+        "e2e/test_causes.py::test_a_queue_without_a_share_left_is_named",
+        lacks="other work in the queue ends there; no test raises its max or its capability",
+    ),
     "`Scheduled=False` `QueueDoesNotExist`": done_by(
         "scenarios/test_capacity.py::test_a_gang_in_a_queue_that_does_not_exist_says_so_and_runs_when_it_comes",
         lacks="the queue is created there; no test corrects the label of a gang that waits",
