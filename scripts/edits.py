@@ -65,9 +65,9 @@ LEGEND: Final = f"""
 
 NOTES: Final = """
 `replicas` below `minAvailable` is refused, but for 0, which scales the role to zero: by the API server if the
-set says `minAvailable`, otherwise with `Accepted=False`. A `minAvailable` that is left out becomes the `replicas` of the
-role when the set is created through the webhooks, and without them when its first clique is made; it stays so
-when `replicas` is edited. To have fewer replicas, set both.
+set says `minAvailable`, otherwise with `Accepted=False`. A `minAvailable` that is left out becomes the
+`replicas` of the role when the set is created through the webhooks, and without them when its first clique is
+made; it stays so when `replicas` is edited. To have fewer replicas, set both.
 
 `replicas` of a scaling group add or remove whole copies of it; each one above `minAvailable` is a gang of its
 own. A group that was scaled by `kubectl scale` or an autoscaler keeps its replicas until the template's are
