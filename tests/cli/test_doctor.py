@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.scenarios.test_kai import become_old
 
-from grove.cli.doctoring import webhooks
+from grove.cli.doctoring import control_plane, webhooks
 from grove.cli.doctoring.control_plane import clock
 from grove.cli.doctoring.definitions import CRDS
 from grove.cli.doctoring.examination import Asked, examine
@@ -160,6 +160,13 @@ def one(found: dict[str, list[Finding]], check: str) -> Finding:
     return finding
 
 
+@pytest.fixture
+def somebodys_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster of the test does not look like one of `grove up`."""
+    monkeypatch.setattr(control_plane, "simulated", lambda version: False)
+
+
+@pytest.mark.usefixtures("somebodys_cluster")
 def test_a_cluster_with_everything_but_an_operator_says_how_to_get_one() -> None:
     found = told(lambda world: examined(world, dated(world)))
     assert one(found, "api server").state is State.OK
@@ -167,6 +174,7 @@ def test_a_cluster_with_everything_but_an_operator_says_how_to_get_one() -> None
     assert "pods keep schedulingGroup" in one(found, "gang scheduling").message
     assert one(found, "definitions").message == "5 kinds of Grove served, as this version defines them"
     assert one(found, "operator").state is State.WARNING
+    assert one(found, "operator").fix == "install it"
     assert "grove run" in one(found, "permissions").message
     assert one(found, "scheduler default").state is State.OK
     assert [each for findings in found.values() for each in findings if each.state is State.FAILED] == []
@@ -427,6 +435,7 @@ def test_webhooks_are_judged_by_the_authority_that_they_are_trusted_by(
     assert "no ready endpoint" in found[-1].message
 
 
+@pytest.mark.usefixtures("somebodys_cluster")
 def test_a_webhook_that_is_missing_among_others_is_named_and_none_at_all_is_a_warning() -> None:
     async def story(world: World) -> dict[str, list[Finding]]:
         none = await examined(world)
@@ -477,7 +486,9 @@ def test_the_command_examines_a_cluster_of_grove_up(grove: Grove, tmp_path: Path
     assert found["clock"]["state"] == "ok"
     assert found["schedulers"]["message"] == "simulated by the embedded cluster"
     assert re.search(r"^ok +definitions +5 kinds of Grove served", lines.out, re.MULTILINE)
-    assert "; fix: " in lines.out
+    # Nothing is to be installed beside the operator of `grove up`.
+    assert (found["operator"]["state"], found["webhooks"]["state"]) == ("ok", "ok")
+    assert "; fix: install" not in lines.out
 
 
 def test_links_are_put_behind_the_address_of_the_documentation(

@@ -12,6 +12,7 @@ from grove.cli.doctoring.findings import Finding, State, unseen
 from grove.cli.preconditions import native_gangs
 from grove.errors import ApiError, Forbidden, Unreachable
 from grove.kube.client import Client
+from grove.kube.discovery import VersionInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ async def examine(asked: Asked) -> list[Finding]:
     client = asked.client
     version = await client.version()
     native = await native_gangs(client)
-    found = await installation.find(client, asked.namespace)
+    found = await _installed(asked, version)
     known = await installation.configuration_of(client, found, asked.configuration)
     checks: Sequence[_Check] = [
         ("api server", lambda: control_plane.api_server(version, asked.server)),
@@ -50,10 +51,7 @@ async def examine(asked: Asked) -> list[Finding]:
         ("definitions", lambda: definitions.definitions_served(client)),
         ("operator", lambda: installation.alive(client, found, known, asked.now)),
         ("permissions", lambda: rights.permissions(client, found, known)),
-        (
-            "webhooks",
-            lambda: webhooks.webhooks(client, known, asked.now, reads_secret=asked.reads_secret),
-        ),
+        ("webhooks", lambda: _webhooks(asked, found, known)),
         ("schedulers", lambda: schedulers.preconditions(client, known)),
         ("schedulers", lambda: schedulers.alive(client, version, known, asked.now)),
     ]
@@ -75,15 +73,12 @@ async def before_upgrade(asked: Asked) -> Footing:
     What the manifests of this version mend is no more than a warning here: they come with the upgrade.
     """
     client = asked.client
-    found = await installation.find(client, asked.namespace)
+    found = await _installed(asked, await client.version())
     known = await installation.configuration_of(client, found, asked.configuration)
     checks: Sequence[_Check] = [
         ("definitions", lambda: definitions.definitions_served(client)),
         ("permissions", lambda: rights.permissions(client, found, known)),
-        (
-            "webhooks",
-            lambda: webhooks.webhooks(client, known, asked.now, reads_secret=asked.reads_secret),
-        ),
+        ("webhooks", lambda: _webhooks(asked, found, known)),
     ]
     judged = [*known.findings, *await _carried_out(checks)]
     findings = [
@@ -91,6 +86,20 @@ async def before_upgrade(asked: Asked) -> Footing:
         for each in judged
     ]
     return Footing(findings, known.configuration)
+
+
+async def _installed(asked: Asked, version: VersionInfo) -> installation.Installation:
+    found = await installation.find(asked.client, asked.namespace)
+    return replace(found, embedded=control_plane.simulated(version))
+
+
+async def _webhooks(
+    asked: Asked, found: installation.Installation, known: installation.Known
+) -> Sequence[Finding]:
+    embedded = found.embedded and found.deployment is None
+    return await webhooks.webhooks(
+        asked.client, known, asked.now, reads_secret=asked.reads_secret, embedded=embedded
+    )
 
 
 async def _carried_out(checks: Sequence[_Check]) -> list[Finding]:

@@ -31,6 +31,8 @@ class Installation:
     deployment: Manifest | None = None
     #: Why nobody can say, where one may not look.
     hidden: str = ""
+    #: Whether the cluster is an embedded one: `grove up` runs the operator there.
+    embedded: bool = False
 
     @property
     def account(self) -> str:
@@ -105,6 +107,8 @@ def _deployment(installed: Installation) -> list[Finding]:
     name, deployment = "operator", installed.deployment
     if installed.hidden:
         return [unseen(name, installed.hidden, link=_LINK)]
+    if deployment is None and installed.embedded:
+        return [fine(name, "not a Deployment: grove up runs it in an embedded cluster")]
     if deployment is None:
         said = f"there is no Deployment {labels.MANAGER}; it may run outside of the cluster (grove run)"
         return [warning(name, said, fix="install it", link="docs/guides/installation.md")]
