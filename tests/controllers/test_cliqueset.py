@@ -22,8 +22,8 @@ WORKERS = make.cliqueset_manifest(SET, {"worker": 2})
 FIRST = ["create controllerrevisions", "create services", "create podgangs", "create podcliques"]
 
 
-def replicas(number: int) -> Manifest:
-    return make.cliqueset_manifest(SET, {"worker": 2}, replicas=number)
+def replicas(number: int, pods: int = 2) -> Manifest:
+    return make.cliqueset_manifest(SET, {"worker": pods}, replicas=number)
 
 
 async def look(steps: Steps) -> Outcome:
@@ -247,13 +247,19 @@ def test_a_refused_set_gets_no_children_and_says_why_at_once() -> None:
 def test_what_runs_goes_on_when_the_set_is_refused_after_an_edit() -> None:
     async def story(steps: Steps) -> None:
         await steps.gang_with_pods(replicas(2))
-        edited = replicas(1)
+        edited = replicas(2, pods=3)
         edited["metadata"]["annotations"] = {labels.SCHEDULER_BACKEND: "nobody"}
         await steps.world.apply(edited)
         await look(steps)
         assert (await told(steps, conditions.ACCEPTED))[0] == "False"
         assert await steps.names(kinds.GANGS) == [GANG, "train-1"]
         assert len(await steps.names(kinds.PODS)) == 4
+        # Fewer replicas are understood whatever else is wrong, and free nodes.
+        await steps.world.scale(SET, 1)
+        await look(steps)
+        assert (await told(steps, conditions.ACCEPTED))[0] == "False"
+        assert await steps.names(kinds.GANGS) == [GANG]
+        assert len(await steps.names(kinds.PODS)) == 2
 
     run_steps(story)
 

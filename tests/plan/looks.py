@@ -51,11 +51,11 @@ def observed(cliqueset: PodCliqueSet, found: Mapping[str, Mapping[str, Object]])
     seen = CliqueSetState(
         cliqueset, {RESOURCES[kind]: items for kind, items in found.items()}, backend="default"
     )
-    return replace(seen, decided=decided_minima(cliqueset, seen.cliques))
+    return replace(seen, decided=decided_minima(cliqueset, seen.cliques, seen.gangs))
 
 
 def bare(cliqueset: PodCliqueSet) -> CliqueSetState:
-    return CliqueSetState(cliqueset, backend="default", decided=decided_minima(cliqueset, {}))
+    return CliqueSetState(cliqueset, backend="default", decided=decided_minima(cliqueset, {}, {}))
 
 
 def again(
@@ -71,7 +71,7 @@ def again(
     others = {kinds.SERVICES: services, kinds.GANGS: gangs, kinds.CLIQUES: cliques}
     found = {**seen.children, **{kind: items for kind, items in others.items() if items is not None}}
     changed = replace(seen, cliqueset=cliqueset, children=found, **facts)  # type: ignore[arg-type]
-    return replace(changed, decided=decided_minima(cliqueset, changed.cliques))
+    return replace(changed, decided=decided_minima(cliqueset, changed.cliques, changed.gangs))
 
 
 def written(plan: Batch) -> list[str]:

@@ -114,12 +114,15 @@ def test_a_minimum_that_is_left_out_is_decided_once(case: Decided) -> None:
         for name, (minimum, decided) in case.there.items()
     }
     cliqueset = make.cliqueset("t", [case.role], replicas=case.replicas)
-    assert decided_minima(cliqueset, cliques) == case.want
+    assert decided_minima(cliqueset, cliques, {}) == case.want
 
 
 def test_each_role_is_decided_by_itself() -> None:
     cliqueset = make.cliqueset("t", [role("leader", 1), role("worker", 5), role("spare", 2, minimum=1)])
-    assert decided_minima(cliqueset, {"t-0-worker": clique("t-0-worker", 5, 3)}) == {"leader": 1, "worker": 3}
+    assert decided_minima(cliqueset, {"t-0-worker": clique("t-0-worker", 5, 3)}, {}) == {
+        "leader": 1,
+        "worker": 3,
+    }
 
 
 # Held edits ---------------------------------------------------------------------------------------

@@ -103,6 +103,27 @@ def test_replicas_below_a_minimum_that_was_left_out_are_refused_until_the_minimu
     run_world(story, KAI.options)
 
 
+def test_a_decided_minimum_outlives_the_clique_for_which_it_was_decided() -> None:
+    def of(replicas: int) -> Manifest:
+        return KAI.cliqueset(cliques=[make.template("leader", 1), make.template("worker", replicas)])
+
+    async def story(world: World) -> None:
+        await world.apply(of(3))
+        await until_running(world, "train-0")
+        await world.apply(of(2))
+        await world.settle()
+        await world.user.delete(kinds.CLIQUES, Key("default", "train-0-worker"))
+        await world.settle()
+        accepted = condition_of(await world.get(kinds.CLIQUESETS, "train"), "Accepted")
+        assert accepted["status"] == "False"
+        assert "2 is below minAvailable, which is 3" in accepted["message"]
+        await world.apply(of(3))
+        await world.settle()
+        assert await world.phase("train-0") == "Running"
+
+    run_world(story, KAI.options)
+
+
 def test_a_role_whose_minimum_was_left_out_is_scaled_to_zero_and_back() -> None:
     def of(replicas: int) -> Manifest:
         return KAI.cliqueset(cliques=[make.template("leader", 1), make.template("worker", replicas)])

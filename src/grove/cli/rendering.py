@@ -185,7 +185,7 @@ def _state(judged: Judged, references: Mapping[str, str]) -> CliqueSetState:
         judged.preview.topology,
         judged.backend.name,
         references=references,
-        decided=decided_minima(cliqueset, {}),
+        decided=decided_minima(cliqueset, {}, {}),
         claim_templates=judged.preview.given.claim_templates,
     )
 

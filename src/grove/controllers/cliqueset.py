@@ -204,7 +204,7 @@ class CliqueSetReconciler:
         gangs = seen.gangs
         seen = replace(
             seen,
-            decided=decided_minima(cliqueset, seen.cliques),
+            decided=decided_minima(cliqueset, seen.cliques, gangs),
             granted=grant_replicas(cliqueset, seen.groups, seen.cliques, self._pods_per_set),
             placed=placed_gangs(gangs, partial(pods_on_nodes, cache), self._editable),
             revision=lambda gang: effective_revision(gangs[gang], self._pods_of(gangs[gang])),

@@ -80,11 +80,13 @@ def placed_gangs(
     return found
 
 
-def decided_minima(cliqueset: PodCliqueSet, cliques: Mapping[str, PodClique]) -> dict[str, int]:
+def decided_minima(
+    cliqueset: PodCliqueSet, cliques: Mapping[str, PodClique], gangs: Mapping[str, PodGang]
+) -> dict[str, int]:
     """By role without a minimum of its own, the one that was decided for the first clique of it that exists.
 
-    The default, all replicas of the template, is decided once. An edit of `replicas` does not move it
-    afterwards.
+    The default, all replicas of the template, is decided once. Neither an edit of `replicas` moves it
+    afterwards, nor the loss of the clique: the first gang has it too.
     """
     decided = {}
     groups = cliqueset.template.pod_clique_scaling_groups
@@ -92,9 +94,31 @@ def decided_minima(cliqueset: PodCliqueSet, cliques: Mapping[str, PodClique]) ->
     for template in cliqueset.template.cliques:
         if template.spec.min_available is not None:
             continue
-        first = _first(cliqueset, template.name, group_of.get(template.name, ""), cliques)
-        decided[template.name] = template.spec.minimum if first is None else _decided(first)
+        group = group_of.get(template.name, "")
+        first = _first(cliqueset, template.name, group, cliques)
+        lost = _names_of_role(cliqueset, template.name, group)(0)
+        there = _minimum_in(gangs.get(names.base_gang(cliqueset.name, 0)), lost)
+        decided[template.name] = _decided(first) if first is not None else there or template.spec.minimum
     return decided
+
+
+def _names_of_role(cliqueset: PodCliqueSet, role: str, group: str) -> Callable[[int], str]:
+    """By replica, the name of the clique of a role; of a scaling group that of its first replica."""
+
+    def name_in(replica: int) -> str:
+        if not group:
+            return names.clique(cliqueset.name, replica, role)
+        return names.group_clique(names.scaling_group(cliqueset.name, replica, group), 0, role)
+
+    return name_in
+
+
+def _minimum_in(gang: PodGang | None, clique: str) -> int:
+    """What a gang that had pods needs of a clique; 0 where it has none, or one that is scaled to zero."""
+    groups = gang.spec.podgroups if gang is not None else ()
+    if not any(each.pod_references for each in groups):
+        return 0
+    return next((each.min_replicas for each in groups if each.name == clique), 0)
 
 
 def _first(
@@ -104,12 +128,7 @@ def _first(
 
     Of a scaling group the first replica is asked: it is the last to go.
     """
-
-    def name_in(replica: int) -> str:
-        if not group:
-            return names.clique(cliqueset.name, replica, role)
-        return names.group_clique(names.scaling_group(cliqueset.name, replica, group), 0, role)
-
+    name_in = _names_of_role(cliqueset, role, group)
     kept = range(cliqueset.spec.replicas)
     first = cliques.get(name_in(0)) if kept else None
     if first is not None:
@@ -251,12 +270,14 @@ def impossible_edits(
                 "scheduler does not support; delete the set and create it again"
             )
             return [FieldError("spec.template.cliques", message)]
-    return _below_decided(cliqueset, cliques)
+    return _below_decided(cliqueset, cliques, gangs)
 
 
-def _below_decided(cliqueset: PodCliqueSet, cliques: Mapping[str, PodClique]) -> list[FieldError]:
+def _below_decided(
+    cliqueset: PodCliqueSet, cliques: Mapping[str, PodClique], gangs: Mapping[str, PodGang]
+) -> list[FieldError]:
     """Roles with fewer replicas than the minimum that was decided by default, but more than none."""
-    errors, decided = [], decided_minima(cliqueset, cliques)
+    errors, decided = [], decided_minima(cliqueset, cliques, gangs)
     for position, template in enumerate(cliqueset.template.cliques):
         if template.spec.min_available is not None:
             continue
