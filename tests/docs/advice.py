@@ -281,6 +281,10 @@ OF_GANGS_THAT_RUN: Final[Mapping[str, Advice]] = {
         "scenarios/test_hostnames.py::test_a_pod_that_no_kubelet_stops_is_replaced_after_a_while_and_told",
         lacks="no test marks the node as out of service, or deletes the pod by force",
     ),
+    "`PodsAboveMinimumPending=True` `Unschedulable`": done_by(
+        "scenarios/test_capacity.py::test_pods_above_the_minimum_that_find_no_room_are_told_until_they_do",
+        lacks="nodes are added there; no test ends other work or scales the role down",
+    ),
     "`Degraded=True` `BeingDeleted`": done_by(
         "scenarios/test_attacks_on_objects.py::"
         "test_a_gang_that_a_finalizer_keeps_says_how_many_pods_it_has_and_the_way_out",

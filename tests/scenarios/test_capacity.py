@@ -1,11 +1,14 @@
 """All or nothing: what a gang that does not fit does and says, and what sets it free."""
 
+from dataclasses import replace
+
 import pytest
 from tests.scenarios.stories import (
     GANG_STAGES,
     RACK,
     STAGES,
     Stage,
+    condition_of,
     events_about,
     gpu_role,
     rack_binding,
@@ -359,3 +362,32 @@ def test_a_gang_in_a_queue_that_does_not_exist_says_so_and_runs_when_it_comes() 
         await until_running(world, "train-0")
 
     run_world(story, WorldOptions(schedulers=("kai",)))
+
+
+#: YuniKorn writes no condition about a pod that waits.
+@pytest.mark.parametrize("stage", [name for name in STAGES if name != "yunikorn"])
+def test_pods_above_the_minimum_that_find_no_room_are_told_until_they_do(stage: str) -> None:
+    async def story(world: World) -> None:
+        worker = gpu_role("worker", 2, 4, minAvailable=2)
+        await world.apply(STAGES[stage].cliqueset(cliques=[worker]))
+        await until_running(world, "train-0")
+        await world.scale("train-0-worker", 7, of=kinds.CLIQUES)
+        await world.settle(quiet=10)
+        gang = await world.gang("train-0") or {}
+        waits = condition_of(gang, "PodsAboveMinimumPending")
+        assert (waits["status"], waits["reason"]) == ("True", "Unschedulable")
+        assert waits["message"].startswith("3 pods above the minimum wait: ")
+        assert gang["status"]["phase"] == "Running"
+        assert gang["status"]["message"].endswith(f"; {waits['message']}")
+        available = await set_condition(world, "train", "Available")
+        assert available["message"] == f"1 of 1 replicas are available; gang train-0: {waits['message']}"
+        await world.add_node("more-0")
+        await world.add_node("more-1")
+        await world.settle(quiet=10)
+        gang = await world.gang("train-0") or {}
+        assert condition_of(gang, "PodsAboveMinimumPending") == {}
+        assert (await set_condition(world, "train", "Available"))[
+            "message"
+        ] == "1 of 1 replicas are available"
+
+    run_world(story, replace(STAGES[stage].options, nodes=2))

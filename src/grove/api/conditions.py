@@ -24,6 +24,7 @@ TRANSLATION_LOSS: Final = "TranslationLoss"
 BACKEND_CHANGE_PENDING: Final = "BackendChangePending"
 STRAY_PODS: Final = "StrayPods"
 STUCK_PODS: Final = "StuckPods"
+PODS_ABOVE_MINIMUM_PENDING: Final = "PodsAboveMinimumPending"
 
 # Types: PodCliqueSet ------------------------------------------------------------------------------
 #: On sets and topology bindings.
@@ -255,6 +256,13 @@ TABLE: Final[tuple[Entry, ...]] = (
         "Pods should have ended long ago and are still there; they are not counted, and others are in their "
         "places.",
         (STUCK_TERMINATING,),
+    ),
+    Entry(
+        "PodGang",
+        PODS_ABOVE_MINIMUM_PENDING,
+        "The gang is placed, and the scheduler finds no room for pods above its minimum; the message has "
+        "their number and its reason.",
+        (UNSCHEDULABLE,),
     ),
     Entry(
         "PodGang",

@@ -19,7 +19,7 @@ from grove.errors import (
     PodLimitReached,
     Unsupported,
 )
-from grove.meta import Condition, Manifest, is_true
+from grove.meta import Condition, Manifest, find_condition, is_true
 from grove.plan.availability import ReplicaCliques, are_available, is_updated
 from grove.plan.conditions import merged
 from grove.plan.last_errors import CodedError, last_errors
@@ -80,6 +80,8 @@ class _Counts:
     updated: int
     #: The first gang that is not ready: the base of a replica that is not available, or else any other.
     waiting: str = ""
+    #: The first gang that works and has pods for which there is no room.
+    growing: str = ""
 
 
 def cliqueset_status(cliqueset: PodCliqueSet, facts: SetFacts, *, now: datetime) -> Work[Manifest]:
@@ -125,7 +127,7 @@ def _counted(cliqueset: PodCliqueSet, facts: SetFacts) -> Work[_Counts]:
     available: list[int] = []
     scheduled = updated = 0
     # The base gang of the first replica that is not available, and the first gang that waits in the others.
-    unavailable = unready = ""
+    unavailable = unready = growing = ""
     for index in range(cliqueset.spec.replicas):
         if not left:
             unavailable = unavailable or names.base_gang(cliqueset.name, index)
@@ -140,9 +142,10 @@ def _counted(cliqueset: PodCliqueSet, facts: SetFacts) -> Work[_Counts]:
             available.append(index)
             updated += index not in facts.behind and _updated(replica)
             unready = unready or _first_waiting(planned, facts)
+            growing = growing or _first_growing(planned, facts)
         else:
             unavailable = unavailable or planned[0].name
-    return _Counts(available, scheduled, updated, unavailable or unready)
+    return _Counts(available, scheduled, updated, unavailable or unready, growing)
 
 
 def _how_far(cliqueset: PodCliqueSet, counts: _Counts, facts: SetFacts) -> Condition | None:
@@ -205,7 +208,10 @@ def _first_reason(counts: _Counts, facts: SetFacts, degraded: Condition | None) 
         return f"refused: {'; '.join(str(error) for error in facts.refused)}"
     if degraded is not None:
         return f"degraded: {degraded.message}"
-    return _why_not(counts.waiting, facts) if counts.waiting else ""
+    if counts.waiting:
+        return _why_not(counts.waiting, facts)
+    more = _above_minimum(facts.gangs[counts.growing]) if counts.growing else None
+    return f"gang {counts.growing}: {more.message}" if more is not None else ""
 
 
 def _nothing_wanted(cliqueset: PodCliqueSet, counts: _Counts, facts: SetFacts) -> str:
@@ -268,6 +274,21 @@ def _first_waiting(planned: Sequence[PlannedGang], facts: SetFacts) -> str:
         if gang.base and not are_available([facts.cliques.get(clique.name) for clique in gang.cliques]):
             return gang.name
     return ""
+
+
+def _first_growing(planned: Sequence[PlannedGang], facts: SetFacts) -> str:
+    """The first gang that works and has pods for which there is no room."""
+    for planned_gang in planned:
+        gang = facts.gangs.get(planned_gang.name)
+        if gang is not None and _above_minimum(gang) is not None:
+            return gang.name
+    return ""
+
+
+def _above_minimum(gang: PodGang) -> Condition | None:
+    """What a gang says of pods above its minimum that find no room."""
+    found = find_condition(gang.status.conditions, conditions.PODS_ABOVE_MINIMUM_PENDING)
+    return found if found is not None and found.is_true else None
 
 
 def _why_not(name: str, facts: SetFacts) -> str:

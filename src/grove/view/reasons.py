@@ -55,6 +55,7 @@ _OF_GANGS: Final = (
     _Sign(conditions.BACKEND_CHANGE_PENDING, "True", "move to another scheduler pending", blocking=False),
     _Sign(conditions.STRAY_PODS, "True", "stray pods", blocking=False),
     _Sign(conditions.STUCK_PODS, "True", "stuck pods", blocking=False),
+    _Sign(conditions.PODS_ABOVE_MINIMUM_PENDING, "True", "not all pods placed", blocking=False),
     _Sign(conditions.GANG_GUARANTEE, "False", "no gang guarantee", blocking=False),
     _Sign(conditions.TRANSLATION_LOSS, "True", "not fully expressible for its scheduler", blocking=False),
 )

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -61,6 +61,7 @@ _OCCASIONAL = (
     conditions.BACKEND_CHANGE_PENDING,
     conditions.STRAY_PODS,
     conditions.STUCK_PODS,
+    conditions.PODS_ABOVE_MINIMUM_PENDING,
     conditions.DEGRADED,
     conditions.STALLED,
 )
@@ -71,7 +72,7 @@ def desired_gang_status(gang: PodGang, facts: GangFacts, *, now: datetime) -> Ma
     standing = _standing(gang, facts)
     ready, *rest = standing_conditions(standing)
     updates = [_initialized(gang, facts), _scheduled(facts), ready, *facts.extra]
-    updates += [*_unhealthy(gang, facts), *disrupted(facts.pods, now)]
+    updates += [*_unhealthy(gang, facts), *disrupted(facts.pods, now), *_above_minimum(facts)]
     updates += [availability(standing.ready, standing.reason, ""), *rest]
     told = {update.type for update in updates}
     phase = PENDING
@@ -95,7 +96,10 @@ def _dominant(updates: Sequence[Condition]) -> str:
         message, disruption = found.condition.message, said.get(conditions.DISRUPTION_TARGET)
         return message if disruption is None else f"{message.rstrip('.')}; {disruption.message}"
     trouble = said.get(conditions.DEGRADED) or said.get(conditions.OWNERSHIP_CONFLICT)
-    return trouble.message if trouble is not None else said[conditions.SCHEDULED].message
+    if trouble is not None:
+        return trouble.message
+    message, more = said[conditions.SCHEDULED].message, said.get(conditions.PODS_ABOVE_MINIMUM_PENDING)
+    return message if more is None else f"{message.rstrip('.')}; {more.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +220,24 @@ def _waiting(parents: Sequence[str], lacking: Collection[str]) -> str:
 
 
 _MOST_PARENTS: Final = 3
+
+
+def _above_minimum(facts: GangFacts) -> list[Condition]:
+    """That pods of a placed gang find no room: its minimum runs, and nothing else would tell of them."""
+    if not facts.scheduled:
+        return []
+    said = [
+        told.message
+        for pod in facts.pods
+        if pod.active and not pod.bound
+        if (told := pod.condition("PodScheduled")) is not None and told.reason == "Unschedulable"
+    ]
+    if not said:
+        return []
+    kind, why = conditions.PODS_ABOVE_MINIMUM_PENDING, Counter(sorted(said)).most_common(1)[0][0]
+    waiting = counted(len(said), "pod above the minimum waits", "pods above the minimum wait")
+    message = f"{waiting}: {why.rstrip('.')}." if why else f"{waiting}."
+    return [Condition(type=kind, status="True", reason=conditions.UNSCHEDULABLE, message=message)]
 
 
 def _unhealthy(gang: PodGang, facts: GangFacts) -> list[Condition]:
