@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -314,6 +315,34 @@ def test_a_watch_that_falls_silent_is_given_up_and_resumed(tmp_path: Path) -> No
         assert place.requests("list") == 1
 
     in_place(tmp_path, story, faults=(Fault("stall", resource="pods", seconds=60, times=1),))
+
+
+def test_an_authority_without_key_identifiers_is_trusted_as_kubectl_trusts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lenient = ssl.create_default_context
+
+    def strict(*, cafile: str) -> ssl.SSLContext:
+        """As of Python 3.13, whichever runs the test; the embedded cluster's certificates are such."""
+        context = lenient(cafile=cafile)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    async def story(place: Place) -> None:
+        monkeypatch.setattr("grove.wait_for.connection.ssl.create_default_context", strict)
+        await place.pod("a", "fe")
+        said: list[str] = []
+        program = Program({"fe": 1}, namespace="inf", gang="llm-0", chance=lambda: 0.0)
+        server = Server(place.cluster.url, place.folder / "token", place.folder / "ca.crt")
+
+        def given_up(seconds: float) -> None:
+            raise AssertionError(said)
+
+        async with asyncio.timeout(SECONDS):
+            await asyncio.to_thread(run, program, server, tell=said.append, sleep=given_up)
+        assert said[-1] == "nothing to wait for any more: fe: 1 of 1 ready"
+
+    in_place(tmp_path, story)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
