@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from tests.kube.pki import Pki
@@ -73,6 +74,16 @@ def test_precedence_is_path_then_variable_then_pod_then_home(tmp_path: Path) -> 
 def test_nothing_to_load_names_what_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match=r"KUBECONFIG is unset.*\.kube/config does not exist"):
         load(environ={"HOME": str(tmp_path)})
+
+
+def test_a_user_without_a_folder_and_without_a_name_is_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(number: int) -> NoReturn:
+        raise KeyError(number)
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    with pytest.raises(KubeconfigError, match=r"this is no pod, and ~/\.kube/config does not exist"):
+        load(environ={})
 
 
 def test_several_files_are_merged_and_the_first_to_speak_wins(tmp_path: Path) -> None:

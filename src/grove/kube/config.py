@@ -62,12 +62,20 @@ def load(
         return _from_files(kubeconfig.read(present), context, env)
     if not context and env.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
         return in_cluster(environ=env, service_account=service_account)
-    default = Path(env.get("HOME") or Path.home()) / ".kube" / "config"
+    default = _home(env) / ".kube" / "config"
     if not default.exists():
         raise KubeconfigError(
             f"no cluster is configured: KUBECONFIG is unset, this is no pod, and {default} does not exist"
         )
     return _from_files(kubeconfig.read([default]), context, env)
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    """The user's folder; `~` itself for a user that has none, as the one of a container may."""
+    try:
+        return Path(environ.get("HOME") or Path.home())
+    except RuntimeError:
+        return Path("~")
 
 
 def in_cluster(
