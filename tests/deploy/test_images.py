@@ -1,6 +1,7 @@
 """How images are made: what is in them is written down, and a release names its bases by digest."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +70,21 @@ def test_a_release_without_the_digest_of_a_base_is_refused(base: str) -> None:
 def test_both_bases_are_arguments_so_that_a_release_can_pin_them() -> None:
     bases = [line.split()[1] for line in DOCKERFILE.splitlines() if line.startswith("FROM ")]
     assert bases == ["${PYTHON_IMAGE}", "${INITC_IMAGE}", "${PYTHON_IMAGE}"]
+
+
+def test_builders_are_given_what_the_dockerfile_copies_and_no_byte_code() -> None:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    assert (rules[0], rules[-1]) == ("*", "**/__pycache__")
+    given = {rule.removeprefix("!") for rule in rules[1:-1]}
+    copied = re.findall(r"^COPY (?!--from)(\S+) ", DOCKERFILE, re.MULTILINE)
+    whole = {each for each in copied if not any(each.startswith(f"{other}/") for other in given)}
+    assert given == whole
+
+
+def test_byte_code_is_made_once_and_for_every_builder() -> None:
+    (installs,) = [line for line in DOCKERFILE.splitlines() if "pip install" in line]
+    assert "--no-compile" in installs
+    compiles = [line for line in DOCKERFILE.splitlines() if "compileall" in line]
+    assert len(compiles) == 2
+    assert all("-f --invalidation-mode unchecked-hash" in line for line in compiles)
