@@ -20,7 +20,7 @@ KUBERNETES ?= 1.36
 # How often `make e2e` plays its stories of gangs: short, or full for every count and moment.
 STORIES ?= short
 
-.PHONY: help setup setup-dev demo test chaos fuzz check format generate compat bench real helm cert-manager e2e contract alerts lock clean
+.PHONY: help setup setup-dev demo test chaos fuzz check format generate compat bench real helm cert-manager e2e contract alerts images lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ contract: setup-dev ## The API contract suite on real control planes (after `mak
 alerts: setup-dev ## Test the alert rules and the queries of the dashboard with promtool, which is built first where it is missing
 	@$(BIN)/python -m grove.real tool promtool >/dev/null
 	@$(BIN)/python -m pytest -n 0 -rs tests/deploy/test_monitoring.py
+
+images: setup-dev ## Build both images without a container engine, from a base of Debian's packages, and start them; as root
+	@$(BIN)/python scripts/build_images.py
 
 lock: ## Pin the dependencies again (needs the package index)
 	@bash scripts/lock.sh

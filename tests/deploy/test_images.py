@@ -1,14 +1,19 @@
-"""How images are made: what is in them is written down, and a release names its bases by digest."""
+"""How images are made: what is in them is written down, and a release names its bases by digest.
+
+`make images` builds and starts them for real; what is tested here needs neither root nor an index.
+"""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
 import pytest
-from scripts import sbom
+from scripts import build_images, sbom, start_images
 
 from grove import __version__
 
@@ -88,3 +93,53 @@ def test_byte_code_is_made_once_and_for_every_builder() -> None:
     compiles = [line for line in DOCKERFILE.splitlines() if "compileall" in line]
     assert len(compiles) == 2
     assert all("-f --invalidation-mode unchecked-hash" in line for line in compiles)
+
+
+LISTED: Final = """:env:.cert='/env/authorities.crt'
+:env:.find-links='/wheels'
+global.cert='/file/authorities.crt'
+global.extra-index-url='\\nhttps://a.example/simple\\nhttps://b.example/simple'
+global.index-url="https://o'index.example/simple"
+install.no-binary='x'
+"""
+
+
+def test_a_build_reaches_the_index_as_pip_does_here() -> None:
+    settings = build_images.pip_settings(LISTED)
+    assert settings == {
+        "cert": "/env/authorities.crt",
+        "extra-index-url": "\nhttps://a.example/simple\nhttps://b.example/simple",
+        "index-url": "https://o'index.example/simple",
+    }
+    assert build_images.pip_file({"timeout": "9", "extra-index-url": settings["extra-index-url"]}) == (
+        "[global]\ntimeout = 9\nextra-index-url = https://a.example/simple\n    https://b.example/simple\n"
+    )
+
+
+def test_what_is_missing_is_told_where_it_cannot_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(start_images.Failed, match="run it as root"):
+        build_images.require_tools()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(build_images, "TOOLS", {"buildah": "/none/buildah", "here": str(ROOT)})
+    with pytest.raises(start_images.Failed, match=r"no apt-get to install what is missing: buildah$"):
+        build_images.require_tools()
+
+
+def test_a_program_that_does_not_start_or_ends_wrongly_is_told_with_its_words(tmp_path: Path) -> None:
+    with pytest.raises(start_images.Failed, match=r"exit code 3 of sh -c echo why; exit 3\nwhy"):
+        start_images.run("sh", "-c", "echo why; exit 3")
+    with pytest.raises(start_images.Failed, match="/none/at/all cannot be called: No such file"):
+        start_images.run("/none/at/all")
+    with start_images.running("sh", "-c", "echo why; exit 3") as program:
+        with pytest.raises(start_images.Failed, match=r"exit code 3, where 0 is right, of sh .*\nwhy"):
+            program.ended()
+        with pytest.raises(start_images.Failed, match="exit code 3, not ready, of sh"):
+            program.until(lambda: False, "ready")
+        assert program.ended(3) == "why\n"
+    with (
+        start_images.running("sh", "-c", "echo Traceback") as program,
+        pytest.raises(start_images.Failed, match="Traceback"),
+    ):
+        program.ended()
