@@ -3,6 +3,7 @@
 Facts about sets, gangs and pods only; nothing here knows a scheduler. Never reads the cluster, never decides.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,6 +23,8 @@ from grove.meta import Manifest, owner_reference
 
 #: How long the name of most objects may be.
 NAME_LIMIT: Final = 253
+#: What nodes lack, as kube-scheduler says it and those that are made of it; without what preemption tried.
+NODES_LACK: Final = re.compile(r"\d+/\d+ nodes are available: .+?\.(?=[\s,]|$)")
 
 
 def owned_metadata(gang: PodGang, name: str) -> Manifest:

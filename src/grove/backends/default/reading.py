@@ -13,7 +13,7 @@ from typing import Final
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
 from grove.backends.base import Reading, Verdict
-from grove.backends.shape import PlacementProgress, progress, verdict_of
+from grove.backends.shape import NODES_LACK, PlacementProgress, progress, verdict_of
 from grove.backends.untyped import mapping, mappings, text_of
 from grove.meta import Manifest
 
@@ -22,7 +22,6 @@ GROUP_CONDITIONS: Final = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
 
-_NODES = re.compile(r"\d+/\d+ nodes are available: .+?\.(?=[\s,]|$)")
 _PLACEMENTS = re.compile(r"0/(\d+) placements are available")
 _PREEMPTION = re.compile(r",? ?(pod group )?preemption: .*$|,? No preemption victims found .*$", re.DOTALL)
 
@@ -69,7 +68,7 @@ def _pod_words(seen: PlacementProgress) -> Iterator[tuple[str, str]]:
 def _explanations(texts: Sequence[str]) -> Sequence[str]:
     """What the group lacks and what the nodes lack, as far as anyone said so."""
     nodes = _most_common(
-        match.group() for text in texts for match in _NODES.finditer(_PREEMPTION.sub("", text))
+        match.group() for text in texts for match in NODES_LACK.finditer(_PREEMPTION.sub("", text))
     )
     if not nodes:
         return [_PREEMPTION.sub("", next((text for text in texts if text), ""))]

@@ -11,6 +11,7 @@ from typing import Final
 from grove.api import conditions, labels
 from grove.api.gang import PENDING, RUNNING, STARTING, SUCCEEDED, PodGang
 from grove.api.pod import Pod
+from grove.backends.shape import NODES_LACK
 from grove.meta import Condition, Manifest, find_condition
 from grove.plan.conditions import merged
 from grove.plan.gang.disruption import disrupted
@@ -235,6 +236,7 @@ def _above_minimum(facts: GangFacts) -> list[Condition]:
     if not said:
         return []
     kind, why = conditions.PODS_ABOVE_MINIMUM_PENDING, Counter(sorted(said)).most_common(1)[0][0]
+    why = nodes.group() if (nodes := NODES_LACK.search(why)) is not None else why
     waiting = counted(len(said), "pod above the minimum waits", "pods above the minimum wait")
     message = f"{waiting}: {why.rstrip('.')}." if why else f"{waiting}."
     return [Condition(type=kind, status="True", reason=conditions.UNSCHEDULABLE, message=message)]
