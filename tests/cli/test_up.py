@@ -60,10 +60,14 @@ def test_objects_survive_in_the_data_directory(tmp_path: Path) -> None:
     arguments += ["--write-kubeconfig", str(kubeconfig)]
     with started("up", *arguments, folder=tmp_path) as first:
         first.output.readline()
+        assert "with 4 nodes of 8 GPUs;" in first.said
         kubectl(kubeconfig, "create", "configmap", "kept", "--from-literal=a=b")
+        kubectl(kubeconfig, "delete", "node", "node-3")
         assert first.ask_to_stop() == 0
     with started("up", *arguments, folder=tmp_path) as second:
         second.output.readline()
+        # Nodes are made once, and what is there counts.
+        assert "with the 3 nodes that its data directory has;" in second.said
         assert kubectl(kubeconfig, "get", "configmap", "kept", "-o", "jsonpath={.data.a}") == "b"
         assert second.ask_to_stop() == 0
 

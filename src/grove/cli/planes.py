@@ -96,7 +96,7 @@ async def embedded_plane(options: "ClusterOptions", kubeconfig: Path) -> AsyncIt
 
     async with local_cluster(options, kubeconfig) as cluster:
         name = f"Kubernetes {options.kubernetes} (embedded)"
-        description = f"{name}{_up_at(cluster.url, options.shape)}"
+        description = f"{name}{_up_at(cluster.url, options.shape, cluster.number_of_nodes())}"
         yield Plane(str(kubeconfig), cluster.url, description, simulated=_ALL_SIMULATED)
 
 
@@ -213,8 +213,12 @@ def _simulated(schedulers: Sequence[str]) -> str:
     return _BESIDE_REAL_SIMULATED.format(", ".join(sample_of(name).title for name in schedulers))
 
 
-def _up_at(url: str, shape: "NodeShape") -> str:
-    return f" is up at {url} with {counted(shape.nodes, 'node')} of {shape.gpus} GPUs; stop it with Ctrl-C"
+def _up_at(url: str, shape: "NodeShape", there: int | None = None) -> str:
+    """Where a cluster is and with which nodes: those that were stored, where it goes on from its data."""
+    nodes = f"{counted(shape.nodes, 'node')} of {shape.gpus} GPUs"
+    if there is not None and there != shape.nodes:
+        nodes = f"the {counted(there, 'node')} that its data directory has"
+    return f" is up at {url} with {nodes}; stop it with Ctrl-C"
 
 
 async def first(*work: Awaitable[None]) -> None:

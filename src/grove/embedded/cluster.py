@@ -286,6 +286,10 @@ class EmbeddedCluster:
         # What happened before the cluster was ready is nobody's history.
         self.store.compact()
 
+    def number_of_nodes(self) -> int:
+        """How many nodes there are: those of its options only where nothing was stored before."""
+        return len(list(self.api.all_of("", "nodes")))
+
     def _serve_stored_crds(self) -> None:
         for crd in self.api.all_of(crds.GROUP, crds.PLURAL):
             if crds.is_established(crd):
