@@ -45,9 +45,10 @@ def make_certificates(host: str = "127.0.0.1") -> Certificates:
     authority_key = ec.generate_private_key(ec.SECP256R1())
     authority_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "embedded-cluster-ca")])
     authority = (
-        _builder(authority_name, authority_name, authority_key.public_key(), now)
+        identified(_builder(authority_name, authority_name, authority_key.public_key(), now), authority_key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key()), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
     key = ec.generate_private_key(ec.SECP256R1())
@@ -58,7 +59,7 @@ def make_certificates(host: str = "127.0.0.1") -> Certificates:
         x509.IPAddress(ipaddress.ip_address(host)),
     ]
     certificate = (
-        _builder(name, authority_name, key.public_key(), now)
+        identified(_builder(name, authority_name, key.public_key(), now), authority_key)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -84,6 +85,14 @@ def _builder(
         .not_valid_before(now)
         .not_valid_after(now + LIFETIME)
     )
+
+
+def identified(
+    builder: x509.CertificateBuilder, signer: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
+    """With the key that signs it: Python 3.13 and later trust no certificate that does not say it."""
+    found = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    return builder.add_extension(found, critical=False)
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
