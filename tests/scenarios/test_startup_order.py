@@ -284,6 +284,31 @@ def test_pods_of_an_account_of_their_own_may_wait() -> None:
     run_world(story)
 
 
+@pytest.mark.parametrize("surge", [0, 1])
+def test_an_update_to_another_account_reaches_its_end(surge: int) -> None:
+    """While replicas follow two templates, pods of both may wait."""
+    accounts = resource("", "v1", "ServiceAccount")
+    mine = {"metadata": {"name": "mine", "namespace": "default"}}
+    limits = {"type": "RollingRecreate", "rollingRecreate": {"maxSurge": 1, "maxUnavailable": 0}}
+
+    async def story(world: World) -> None:
+        await world.user.create(accounts, {"apiVersion": "v1", "kind": "ServiceAccount", **mine})
+        workload = pair()
+        if surge:
+            workload["spec"]["updateStrategy"] = limits
+        await world.apply(workload)
+        await all_ready(world, 4)
+        for role in workload["spec"]["template"]["cliques"]:
+            role["spec"]["podSpec"]["serviceAccountName"] = "mine"
+        await world.apply(workload)
+        await world.settle(quiet=60)
+        pods = await all_ready(world, 4)
+        assert {pod["spec"]["serviceAccountName"] for pod in pods} == {"mine"}
+        assert await allowed(world) == (RULES, ["mine"])
+
+    run_world(story)
+
+
 # Later on -----------------------------------------------------------------------------------------
 
 

@@ -4,12 +4,13 @@ A set whose pods start in any order has neither. The Go operator gives both to e
 and for an account of its own: what is left of that goes when no pod that it made waits by it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from grove.api import kinds, labels, names
 from grove.api.access import Role, RoleBinding
-from grove.api.cliqueset import PodCliqueSet, PodCliqueSetTemplate
+from grove.api.cliqueset import PodCliqueSet
 from grove.meta import Manifest, Object, Resource
 from grove.plan.children.accounts import account_in_use
 from grove.plan.children.rows import ChildRow, all_ours
@@ -72,7 +73,19 @@ class PodRoleBindings(_OncePerSet):
     view: Final = RoleBinding
 
     def _build(self, row: ChildRow) -> Manifest:
-        return desired_role_binding(self._seen.cliqueset, row.revision.template, adopted=self._adopted)
+        return desired_role_binding(self._seen.cliqueset, self._accounts(), adopted=self._adopted)
+
+    def child_depends_on(self, child: Object) -> object:
+        return self._adopted, self._accounts()
+
+    def _accounts(self) -> tuple[str, ...]:
+        """The accounts of the pods that wait, by every template that a replica follows now."""
+        seen = self._seen
+        behind = seen.update.behind if seen.update is not None else ()
+        followed = {template.hash: template for template in map(seen.built_from, behind)}
+        templates = [seen.present.template, *(each.template for each in followed.values())]
+        found = (service_accounts(waiting_roles(each)) for each in templates)
+        return tuple(sorted(set(chain.from_iterable(found))))
 
 
 def desired_role(cliqueset: PodCliqueSet) -> Manifest:
@@ -86,13 +99,13 @@ def desired_role(cliqueset: PodCliqueSet) -> Manifest:
 
 
 def desired_role_binding(
-    cliqueset: PodCliqueSet, template: PodCliqueSetTemplate, *, adopted: bool = False
+    cliqueset: PodCliqueSet, waiting: Sequence[str], *, adopted: bool = False
 ) -> Manifest:
     """Grants the role to the service accounts of the pods that wait, and to no others.
 
     With `adopted` there are pods of the Go operator among them, which wait as an account named like the set.
     """
-    accounts = service_accounts(waiting_roles(template))
+    accounts = list(waiting)
     if adopted and cliqueset.name not in accounts:
         accounts.append(cliqueset.name)
     role = {
