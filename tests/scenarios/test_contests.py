@@ -119,6 +119,21 @@ def test_a_writer_who_insists_on_a_field_of_a_service_is_named() -> None:
     run_world(story)
 
 
+def test_what_was_contested_of_a_replica_that_is_scaled_in_is_told_no_more() -> None:
+    async def story(world: World) -> None:
+        await world.apply(make.cliqueset_manifest("train", {"w": 1}, replicas=2))
+        await world.settle()
+        patch = {"spec": {"publishNotReadyAddresses": False}}
+        await Intruder(world, kinds.SERVICES, "train-1", patch).insist(60)
+        assert "Service train-1: spec.publishNotReadyAddresses" in await accepted(world)
+        await world.scale("train", 1)
+        await world.settle(quiet=10)
+        assert await world.get(kinds.SERVICES, "train-1") is None
+        assert "train-1" not in await accepted(world)
+
+    run_world(story)
+
+
 def test_a_single_edit_is_put_back_at_once_and_not_called_contested() -> None:
     async def story(world: World) -> None:
         await world.apply(make.cliqueset_manifest("train", {"w": 1}))

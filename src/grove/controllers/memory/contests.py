@@ -13,7 +13,7 @@ from grove.api import labels
 from grove.errors import ApiError, FieldError
 from grove.kube.client import Client
 from grove.meta import Key, Manifest, Resource
-from grove.plan.changes import Change, Patch
+from grove.plan.changes import Change, Delete, Patch
 from grove.runtime.clock import Clock
 
 FIRST_PAUSE_SECONDS: Final = 0.25
@@ -81,6 +81,9 @@ class Contests:
         """These repairs were made."""
         now = self._clock.monotonic()
         for change in changes:
+            if isinstance(change, Delete):
+                # Nobody contests a field of what is gone.
+                self._fields.get(owner, {}).pop((change.resource, change.key), None)
             if isinstance(change, Patch):
                 contests = self._fields.setdefault(owner, {}).setdefault((change.resource, change.key), {})
                 for path in _paths(change):
