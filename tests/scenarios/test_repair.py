@@ -149,6 +149,7 @@ async def conflicted(world: World) -> bool:
 
 CHILDREN: dict[str, tuple[Resource, str, Manifest]] = {
     "a service": (kinds.SERVICES, "train-0", {"spec": {"publishNotReadyAddresses": False}}),
+    "a service's selector": (kinds.SERVICES, "train-0", {"spec": {"selector": {"x": "y"}}}),
     "a service's labels": (kinds.SERVICES, "train-0", {"metadata": {"labels": {labels.COMPONENT: "x"}}}),
     "a gang": (kinds.GANGS, "train-0", {"spec": {"priorityClassName": "system-node-critical"}}),
     "a gang's label": (kinds.GANGS, "train-0", {"metadata": {"labels": {labels.SET_REPLICA_INDEX: "7"}}}),

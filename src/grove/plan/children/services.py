@@ -7,7 +7,8 @@ from grove.api import kinds, labels, names
 from grove.api.cliqueset import PodCliqueSet, PodCliqueSetTemplate
 from grove.api.service import Service
 from grove.meta import Manifest, Object
-from grove.plan.children.rows import ChildRow, all_ours
+from grove.plan.changes import replacing
+from grove.plan.children.rows import ChildRow
 from grove.plan.children.state import CliqueSetState
 
 
@@ -41,10 +42,17 @@ class Services:
     def row(self, replica: int) -> ChildRow:
         """The service of one replica."""
         name = names.service(self._seen.cliqueset.name, replica)
-        return self._seen.row(self.resource, name, replica, self._build, all_ours)
+        return self._seen.row(self.resource, name, replica, self._build, _mend)
 
     def _build(self, row: ChildRow) -> Manifest:
         return desired_service(self._seen.cliqueset, row.replica, row.revision.template)
+
+
+def _mend(desired: Manifest, living: Object) -> Manifest:
+    """A selector that has more than it should finds no pod."""
+    assert isinstance(living, Service)
+    desired["spec"]["selector"] = replacing(desired["spec"]["selector"], living.spec.selector)
+    return desired
 
 
 def desired_service(cliqueset: PodCliqueSet, replica: int, template: PodCliqueSetTemplate) -> Manifest:
