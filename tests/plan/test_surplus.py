@@ -3,12 +3,15 @@
 from dataclasses import replace
 
 import pytest
+from tests.plan.at_once import at_once
 from tests.plan.looks import again, grown
 
 from grove.api import kinds
 from grove.api.service import Service
+from grove.controllers.apply import first_removals
+from grove.plan.changes import Delete
 from grove.plan.children import KINDS, CliqueSetState
-from grove.plan.children.surplus import surplus
+from grove.plan.children.surplus import plan_surplus
 from grove.testing import make
 
 
@@ -18,8 +21,14 @@ def scaled(replicas: int) -> CliqueSetState:
     return again(seen, make.cliqueset("t", {"worker": 1}, replicas=replicas))
 
 
+def surplus(seen: CliqueSetState) -> list[Delete]:
+    found = at_once(first_removals(plan_surplus(seen, KINDS))).changes
+    assert all(isinstance(change, Delete) for change in found)
+    return [change for change in found if isinstance(change, Delete)]
+
+
 def names(seen: CliqueSetState) -> list[str]:
-    return [f"{each.resource.kind} {each.key.name}" for each in surplus(seen, KINDS)]
+    return [f"{each.resource.kind} {each.key.name}" for each in surplus(seen)]
 
 
 def test_gangs_of_replicas_that_are_too_many_go_first_then_their_other_children() -> None:
@@ -39,7 +48,7 @@ def test_the_record_of_a_template_goes_with_no_replica_whatever_its_name_looks_l
     seen = scaled(0)
     (record,) = seen.recorded.values()
     named = replace(seen, children={**seen.children, kinds.CONTROLLER_REVISIONS: {"t-2456789244": record}})
-    assert {each.resource for each in surplus(named, KINDS)} == {
+    assert {each.resource for each in surplus(named)} == {
         kinds.GANGS,
         kinds.CLIQUES,
         kinds.SERVICES,

@@ -172,10 +172,15 @@ def test_a_pod_that_returns_while_its_predecessor_stops_finds_the_same_claim() -
     run_world(story)
 
 
-def test_the_claims_of_a_replica_that_is_scaled_away_go_when_its_pods_are_gone() -> None:
+@pytest.mark.parametrize("refused", [False, True], ids=["an accepted set", "a refused set"])
+def test_the_claims_of_a_replica_that_is_scaled_away_go_when_its_pods_are_gone(refused: bool) -> None:
     async def story(world: World) -> None:
         await world.apply(sharing([shared("t"), shared("u", "PerReplica")], replicas=2, shutdown="60s"))
         await until_running(world, "train-0", "train-1")
+        if refused:
+            wrong = {"metadata": {"annotations": {labels.UPDATE_PAUSED: "perhaps"}}}
+            await world.user.merge_patch(kinds.CLIQUESETS, Key("default", "train"), wrong)
+            await world.settle()
         await world.scale("train", 1)
         await pass_time(30)
         assert await claims(world) == {"train-all-t", "train-0-u", "train-1-u"}

@@ -131,6 +131,32 @@ def test_the_pods_of_an_orphaned_set_stay(stop: float) -> None:
     run_world(story, options(stop))
 
 
+@pytest.mark.parametrize("refused", [False, True], ids=["accepted", "refused"])
+def test_orphans_of_a_replica_that_the_next_set_does_not_have_go_on_running(refused: bool) -> None:
+    """Those of a scaling group too: the group is nobody's, and so is what belongs to it."""
+    group = make.scaling_group("group", ["worker"])
+
+    def of(replicas: int) -> Manifest:
+        return make.cliqueset_manifest("train", {"leader": 1, "worker": 1}, replicas=replicas, groups=[group])
+
+    async def story(world: World) -> None:
+        await world.apply(of(2))
+        await until_running(world, "train-0", "train-1")
+        await world.settle()
+        before = {uid_of(pod) for pod in await world.pods()}
+        await world.user.delete(kinds.CLIQUESETS, key("train"), propagation="Orphan")
+        await until_gone(world, kinds.CLIQUESETS, "train")
+        await world.settle()
+        again = of(1)
+        if refused:
+            again["metadata"]["annotations"] = {labels.UPDATE_PAUSED: "perhaps"}
+        await world.apply(again)
+        await world.settle()
+        assert {uid_of(pod) for pod in await world.pods()} == before
+
+    run_world(story)
+
+
 @pytest.mark.parametrize(
     "lagging",
     [kinds.CLIQUESETS, kinds.CLIQUES, kinds.GANGS, kinds.PODS, kinds.SERVICES],

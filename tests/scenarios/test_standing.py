@@ -210,6 +210,26 @@ def test_a_refused_set_that_is_scaled_in_frees_its_nodes_and_nothing_else_of_it_
     run_world(story)
 
 
+def test_a_refused_set_keeps_no_replica_for_an_update_that_never_began() -> None:
+    strategy = {"type": "RollingRecreate", "rollingRecreate": {"maxSurge": 1}}
+
+    async def story(world: World) -> None:
+        workload = make.cliqueset_manifest("train", {"worker": 2}, replicas=3, strategy=strategy)
+        await world.apply(workload)
+        await until_running(world, "train-2")
+        (role,) = workload["spec"]["template"]["cliques"]
+        role["spec"]["podSpec"]["containers"][0]["image"] = "registry.example/serve:2"
+        workload["metadata"]["annotations"] = {labels.UPDATE_PAUSED: "perhaps"}
+        await world.apply(workload)
+        await world.settle()
+        await world.scale("train", 1)
+        await world.settle()
+        assert {gang["metadata"]["name"] for gang in await world.all(kinds.GANGS)} == {"train-0"}
+        assert len(await world.pods()) == 2
+
+    run_world(story)
+
+
 def test_pods_that_cannot_be_created_are_errors_of_clique_and_group_until_they_can() -> None:
     async def story(world: World) -> None:
         few: Manifest = {

@@ -46,7 +46,7 @@ from grove.meta import Condition, Key, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import CliqueSetState, Settled, edit_pending, plan_children, registry, sort_children
 from grove.plan.children.cliques import has_present_template
-from grove.plan.children.surplus import surplus
+from grove.plan.children.surplus import plan_surplus
 from grove.plan.cliqueset_status import SetFacts, cliqueset_status, outdated, unattended
 from grove.plan.domains import moved_domains
 from grove.plan.edits import decided_minima, impossible_edits, placed_gangs
@@ -325,7 +325,7 @@ class CliqueSetReconciler:
         if judgement.reason == conditions.TOPOLOGY_LEVELS_UNAVAILABLE:
             return await giving_way(first_removals(plan_children(seen, Settled(), registry.KINDS)))
         if judgement.refused or judgement.backend is None:
-            return Batch(surplus(seen, registry.KINDS), Settled())
+            return await giving_way(first_removals(plan_surplus(seen, self._kinds())))
         key = seen.cliqueset.key
         before = self._settled.get(key, Settled())
         batch = await giving_way(first_batch(plan_children(seen, before, self._kinds())))

@@ -58,7 +58,11 @@ class Tree:
         if owner is None or owner.uid == self.root.uid:
             return owner is not None
         holders = (found for resource, found in self.children.items() if resource.kind == owner.kind)
-        return any(holder.uid == owner.uid for found in holders if (holder := found.get(owner.name)))
+        return any(
+            holder.uid == owner.uid and self.owns(holder)
+            for found in holders
+            if (holder := found.get(owner.name))
+        )
 
 
 @dataclass(frozen=True, slots=True)
