@@ -28,7 +28,7 @@ BadKit (testing). The embedded cluster imports nothing of ours and has errors of
 Imports nothing of ours. Retry everything except `Terminal`; log or raise, never both.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 
@@ -40,6 +40,14 @@ class FieldError(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}" if self.field else self.message
+
+
+def in_one_sentence(errors: Iterable[FieldError]) -> str:
+    """All of them; what is wrong with several fields is said once, behind their names."""
+    fields: dict[str, list[str]] = {}
+    for error in errors:
+        fields.setdefault(error.message, []).append(error.field)
+    return "; ".join(str(FieldError(", ".join(filter(None, found)), said)) for said, found in fields.items())
 
 
 class GroveError(Exception):

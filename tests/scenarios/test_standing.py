@@ -177,6 +177,23 @@ def test_a_refused_set_has_failed_with_a_code_until_it_is_mended() -> None:
     run_world(story)
 
 
+def test_what_is_wrong_with_several_roles_is_said_once_with_all_of_their_fields() -> None:
+    nobody = {"schedulerName": "nobody"}
+
+    async def story(world: World) -> None:
+        roles = [make.template(name, 1, pod=nobody) for name in ("leader", "worker")]
+        await world.apply(make.cliqueset_manifest("train", roles))
+        await world.settle()
+        said = (await set_condition(world, "train", "Accepted"))["message"]
+        assert said.startswith(
+            "spec.template.cliques[0].spec.podSpec.schedulerName, "
+            "spec.template.cliques[1].spec.podSpec.schedulerName: 'nobody': "
+        )
+        assert said.count("is not enabled") == 1
+
+    run_world(story)
+
+
 #: What makes a set that runs a refused one: its scheduler is not there any more, or it contradicts itself.
 REFUSALS: dict[str, Manifest] = {
     "BackendNotEnabled": {"metadata": {"annotations": {labels.SCHEDULER_BACKEND: "nobody"}}},

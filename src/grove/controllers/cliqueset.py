@@ -41,7 +41,7 @@ from grove.controllers.memory.contests import FORGET_SECONDS, Contests
 from grove.controllers.memory.trials import AGAIN_SECONDS, Trials
 from grove.controllers.pacing import CREATING_SECONDS, MOVING_SECONDS
 from grove.controllers.recycling import Recycling
-from grove.errors import PodLimitReached
+from grove.errors import PodLimitReached, in_one_sentence
 from grove.meta import Condition, Key, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import CliqueSetState, Settled, edit_pending, plan_children, registry, sort_children
@@ -377,8 +377,7 @@ class CliqueSetReconciler:
         """What a status says for the first time, as events."""
         send = self.deps.recorder.send
         if facts.refused:
-            why = "; ".join(str(error) for error in facts.refused)
-            send(events.cliqueset_refused(cliqueset, why))
+            send(events.cliqueset_refused(cliqueset, in_one_sentence(facts.refused)))
         if facts.pending is not None and not _says(cliqueset, facts.pending):
             send(events.edit_pending(cliqueset, facts.pending.message))
         if facts.termination is not None and not _says(cliqueset, facts.termination):

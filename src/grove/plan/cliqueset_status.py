@@ -18,6 +18,7 @@ from grove.errors import (
     NotEnabled,
     PodLimitReached,
     Unsupported,
+    in_one_sentence,
 )
 from grove.meta import Condition, Manifest, find_condition, is_true
 from grove.plan.availability import ReplicaCliques, are_available, is_updated
@@ -191,7 +192,7 @@ def _degraded(facts: SetFacts) -> Condition | None:
 
 def _accepted(facts: SetFacts) -> Condition:
     if facts.refused:
-        message = "; ".join(str(error) for error in facts.refused)
+        message = in_one_sentence(facts.refused)
         return Condition(type=conditions.ACCEPTED, status="False", reason=facts.refusal, message=message)
     message = "; ".join(str(notice) for notice in facts.notices)
     return Condition(
@@ -205,7 +206,7 @@ def _accepted(facts: SetFacts) -> Condition:
 def _first_reason(counts: _Counts, facts: SetFacts, degraded: Condition | None) -> str:
     """What stands in the way of the set, in one sentence: which gang of it waits for what."""
     if facts.refused:
-        return f"refused: {'; '.join(str(error) for error in facts.refused)}"
+        return f"refused: {in_one_sentence(facts.refused)}"
     if degraded is not None:
         return f"degraded: {degraded.message}"
     if counts.waiting:
