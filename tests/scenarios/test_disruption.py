@@ -11,6 +11,7 @@ from tests.scenarios.stories import (
     gpu_role,
     key,
     pass_time,
+    set_condition,
     uid_of,
     until_phase,
     until_reason,
@@ -121,6 +122,9 @@ def test_a_gang_says_which_node_does_not_answer_and_no_longer_when_it_does_again
         await until_phase(world, "train-0", "Starting")
         gang = await world.gang("train-0") or {}
         assert gang["status"]["message"] == f"train-0-worker: 1 of 2 pods are ready; {said['message']}"
+        await pass_time(3)
+        available = await set_condition(world, "train", "Available")
+        assert available["message"].endswith(f"gang train-0: {gang['status']['message']}")
         await lose(world, node, lost=False)
         await until_running(world, "train-0")
         await world.settle()

@@ -301,7 +301,11 @@ def _why_not(name: str, facts: SetFacts) -> str:
     if found is None or found.condition is None:
         return ""
     # Not the cause: while pods are missing, Initialized counts them and ends with the cause.
-    return f"gang {name}: {found.condition.message or found.condition.reason}"
+    message = found.condition.message or found.condition.reason
+    disruption = find_condition(gang.status.conditions, conditions.DISRUPTION_TARGET)
+    if disruption is not None and disruption.is_true:
+        message = f"{message.rstrip('.')}; {disruption.message}"
+    return f"gang {name}: {message}"
 
 
 def _placed(gang: PodGang | None) -> bool:
