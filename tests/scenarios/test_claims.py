@@ -405,7 +405,8 @@ def test_on_1_35_a_set_whose_gangs_share_claims_is_refused_and_one_with_claims_f
         }
         assert accepted["own"]["status"] == "True"
         assert (accepted["wide"]["status"], accepted["wide"]["reason"]) == ("False", "Unsupported")
-        assert accepted["wide"]["message"].startswith("spec.template.resourceSharing[0]: 2 pods of a gang")
+        both = "spec.template.resourceSharing[0], spec.template.cliques[0].resourceSharing[0]"
+        assert accepted["wide"]["message"].startswith(f"{both}: 2 pods of a gang")
         assert {each["metadata"]["labels"][labels.PART_OF] for each in await world.pods()} == {"own"}
 
     run_world(story, stage.options)

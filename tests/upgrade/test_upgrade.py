@@ -26,6 +26,18 @@ COMMITS: Final = json.loads((RELEASES / "commits.json").read_text())
 #: What a release may write into clusters that another one left, as `verb resource name`. A set in the middle of
 #: an update did not say yet that it is not Ready for that, and how many of its replicas are updated.
 DECLARED: Final = frozenset({"patch podcliquesets.grove.io/status updated"})
+#: The same, by way of scheduling, of gangs with pods above their minimum that found no room, and their set: that
+#: was not told. Elsewhere all of these pods found room.
+TOLD_OF_PODS_WITHOUT_ROOM: Final = {
+    offer: frozenset(
+        {
+            "patch podgangs.scheduler.grove.io/status llm-0-dec-0",
+            "patch podgangs.scheduler.grove.io/status llm-0-dec-1",
+            "patch podcliquesets.grove.io/status llm",
+        }
+    )
+    for offer in ("1.37", "koordinator", "volcano")
+}
 
 
 def parts(file: Path) -> tuple[str, str]:
@@ -34,10 +46,12 @@ def parts(file: Path) -> tuple[str, str]:
     return release, offer
 
 
-def assert_untouched(found: Restarted) -> None:
+def assert_untouched(found: Restarted, offer: str) -> None:
     assert found.deleted == []
     assert found.changed == []
-    assert [each for each in found.writes if each not in DECLARED] == []
+    declared = DECLARED | TOLD_OF_PODS_WITHOUT_ROOM.get(offer, frozenset())
+    assert [each for each in found.writes if each not in declared] == []
+    assert len(found.writes) <= 2 * len(declared), "what is declared is written, and then nothing any more"
     assert all(versions == ["v1alpha1"] for versions in found.stored_versions.values()), found.stored_versions
 
 
@@ -63,7 +77,8 @@ def images(pods: list[Manifest], cliqueset: str) -> set[str]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name.removesuffix(".json.gz"))
 def test_an_upgrade_restarts_no_pod_and_rewrites_nothing(file: Path) -> None:
-    assert_untouched(restarted(file, parts(file)[1]))
+    offer = parts(file)[1]
+    assert_untouched(restarted(file, offer), offer)
 
 
 def source_of(release: str, folder: Path) -> Path:
@@ -93,4 +108,4 @@ def test_the_release_before_finds_nothing_to_do_in_what_this_one_made(offer: str
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert_untouched(Restarted(**json.loads(done.stdout)))
+    assert_untouched(Restarted(**json.loads(done.stdout)), offer)
