@@ -196,14 +196,35 @@ def test_an_informer_that_is_removed_blocks_no_longer() -> None:
     run_virtual(main)
 
 
-def test_nobody_waits_longer_than_the_guard() -> None:
+def test_a_watch_that_does_not_tell_what_was_written_is_doubted_after_the_guard_and_a_list_ends_the_wait(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        scene = await Scene().synced()
+        start = virtual_loop().time()
+        scene.server.silent = True
+        item = scene.server.put("a")
+        for key in (ME, A):
+            scene.barrier.wrote(key, THINGS, item.metadata.resource_version)
+            scene.barrier.park(key)
+        await pass_time(100)
+        assert [key for key, _ in scene.woken] == [ME, A]
+        assert all(start + 30 <= at < start + 32 for _, at in scene.woken)
+        assert scene.server.count("list") == 2, "one list is enough for all who wait"
+        assert scene.cache.store(Object).get(A) is not None
+
+    run_virtual(main)
+    assert caplog.messages == ["own writes did not appear in the cache in time, listing again"] * 2
+
+
+def test_nobody_waits_longer_than_twice_the_guard_whatever_lists_say() -> None:
     async def main() -> None:
         scene = await Scene().synced()
         start = virtual_loop().time()
         scene.barrier.wrote(ME, THINGS, "999999")
         scene.barrier.park(ME)
-        await pass_time(60)
-        assert scene.woken == [(ME, round(start + 30, 1))]
+        await pass_time(100)
+        assert scene.woken == [(ME, round(start + 60, 1))]
         assert not scene.barrier.pending(ME)
 
     run_virtual(main)

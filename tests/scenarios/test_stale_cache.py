@@ -1,6 +1,7 @@
 """What the operator believes may be old: a watch that stands still must not make it do harm."""
 
 import asyncio
+from collections import Counter
 
 import pytest
 
@@ -105,3 +106,28 @@ def test_no_pod_is_created_beside_one_of_an_earlier_clique_whose_placement_the_c
         assert await world.phase("train-0") == "Running"
 
     run_world(story, WorldOptions(kubelet=KubeletOptions(shutdown_seconds=8.0)))
+
+
+@pytest.mark.parametrize("events", [1, 3, 5])
+def test_no_place_has_two_pods_however_little_the_watch_tells_of_pods_that_somebody_deleted(
+    events: int,
+) -> None:
+    async def story(world: World) -> None:
+        await world.apply(make.cliqueset_manifest("train", {"worker": 2}, replicas=2))
+        await world.settle()
+        world.cluster.faults.add(Fault("stall", resource="pods", user=OPERATOR.name, events=events))
+        world.cluster.drop_watches()
+        await asyncio.sleep(3)
+        for pod in await world.pods():
+            await world.user.delete(kinds.PODS, Key("default", pod["metadata"]["name"]))
+        for _ in range(400):
+            await asyncio.sleep(0.5)
+            living = [pod for pod in await world.pods() if not pod["metadata"].get("deletionTimestamp")]
+            places = Counter(pod["spec"]["hostname"] for pod in living)
+            assert not places or max(places.values()) == 1, places
+        world.cluster.faults.clear()
+        world.cluster.drop_watches()
+        await world.settle(quiet=150)
+        assert [await world.phase(gang) for gang in ("train-0", "train-1")] == ["Running", "Running"]
+
+    run_world(story)

@@ -2,9 +2,9 @@
 
 Each write leaves a resourceVersion here; the key waits until that resource's informer has come as far, or
 has seen the written object itself. A deletion waits until the object is gone or going. A resource without
-an informer cannot be waited for and does not block. Nobody waits longer than the guard: then it is logged
-and the key goes on, since a reconcile with a stale cache is harmless where names are deterministic, and a
-key that never runs is not.
+an informer cannot be waited for and does not block. After the guard a watch that does not tell what was
+written is doubted: its informer lists anew, and the key waits for that. After a second guard lists fail as
+well: that is logged and the key goes on, since a key that never runs helps nobody.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
+from math import inf
 
 from grove.meta import Key, Object, Resource
 from grove.runtime.cache import Cache
@@ -35,6 +36,12 @@ class _Waits:
     #: The objects whose change is a reason to look at this key again.
     targets: set[tuple[Resource, Key]] = field(default_factory=set)
     guard: asyncio.TimerHandle | None = None
+    #: Whether the informers that are behind were told to list again.
+    doubted: bool = False
+
+    def behind(self) -> set[Resource]:
+        """The resources of which something is missing."""
+        return {*self.writes, *(resource for resource, _ in self.deletions)}
 
     def describe(self) -> list[str]:
         written = [f"{resource} at {max(writes.values())}" for resource, writes in self.writes.items()]
@@ -62,6 +69,8 @@ class Barrier:
         self._by_revision: dict[Resource, list[tuple[int, int, Key]]] = {}
         self._by_object: dict[tuple[Resource, Key], set[Key]] = {}
         self._tickets = count()
+        #: When each resource was last listed again because its watch did not tell what was written.
+        self._doubts: dict[Resource, float] = {}
 
     @property
     def parked(self) -> int:
@@ -115,8 +124,7 @@ class Barrier:
         """Wake this pending key when the cache has caught up, or when the guard runs out."""
         waits = self._waits.get(key)
         if waits is not None and waits.guard is None:
-            loop = asyncio.get_running_loop()
-            waits.guard = loop.call_later(self._guard_seconds, self._give_up, key)
+            self._set_guard(key, waits)
 
     def close(self) -> None:
         """Forget all waits and their timers."""
@@ -173,19 +181,44 @@ class Barrier:
         if not self.pending(key) and parked:
             self._wake(key)
 
+    def _set_guard(self, key: Key, waits: _Waits) -> None:
+        loop = asyncio.get_running_loop()
+        waits.guard = loop.call_later(self._guard_seconds, self._give_up, key)
+
     def _give_up(self, key: Key) -> None:
         waits = self._waits.get(key)
         if waits is None:
             return
         waits.guard = None
-        if self.pending(key):
-            log.warning(
-                "own writes did not appear in the cache in time, going on",
-                extra={"key": str(key), "missing": waits.describe(), "seconds": self._guard_seconds},
-            )
-            self._timed_out(key)
-            self._drop(key)
+        if not self.pending(key):
+            self._wake(key)
+            return
+        if not waits.doubted:
+            self._doubt(key, waits)
+            return
+        log.warning(
+            "own writes did not appear in a new list either, going on",
+            extra={"key": str(key), "missing": waits.describe(), "seconds": 2 * self._guard_seconds},
+        )
+        self._drop(key)
         self._wake(key)
+
+    def _doubt(self, key: Key, waits: _Waits) -> None:
+        """The watches that should have told what was written are not believed any more, and the key waits."""
+        log.warning(
+            "own writes did not appear in the cache in time, listing again",
+            extra={"key": str(key), "missing": waits.describe(), "seconds": self._guard_seconds},
+        )
+        self._timed_out(key)
+        waits.doubted = True
+        self._set_guard(key, waits)
+        now = asyncio.get_running_loop().time()
+        for resource in sorted(waits.behind()):
+            informer = self._cache.informer(resource)
+            # Many keys wait for one watch: it is listed again once for all of them.
+            if informer is not None and now - self._doubts.get(resource, -inf) >= self._guard_seconds:
+                self._doubts[resource] = now
+                informer.doubt()
 
     def _drop(self, key: Key) -> None:
         waits = self._waits.pop(key, None)

@@ -1,10 +1,10 @@
 """Keeps a store equal to what the API server holds of one resource.
 
-Lists in pages, then watches from there; lists again only when the server no longer remembers where we were.
-A relist is compared with the store, so that what vanished meanwhile is told as a deletion. Every wait
-between requests is jittered and grows while things fail: there is no path that asks twice in a row without
-a pause. What stands in the way (a missing permission, a resource that is not served) is said once in the
-log and kept in `problem`. Never writes to the API server.
+Lists in pages, then watches from there; lists again only when the server no longer remembers where we were,
+or when somebody has reason to doubt what the watch tells. A relist is compared with the store, so that what
+vanished meanwhile is told as a deletion. Every wait between requests is jittered and grows while things fail:
+there is no path that asks twice in a row without a pause. What stands in the way (a missing permission, a
+resource that is not served) is said once in the log and kept in `problem`. Never writes to the API server.
 """
 
 import asyncio
@@ -79,6 +79,8 @@ class Informer(Generic[T]):
         self._listeners: list[Listener[T]] = []
         self._progress: list[Progress] = []
         self._position = ""
+        #: The time limit of the running watch, of which it has none until it is doubted.
+        self._patience: asyncio.Timeout | None = None
         self._limit = PAGE
         self._verb = "list"
         self._stuck_at = ""
@@ -103,6 +105,12 @@ class Informer(Generic[T]):
     def on_progress(self, callback: Progress) -> None:
         """Call `callback` whenever the store got further, also when no object changed."""
         self._progress.append(callback)
+
+    def doubt(self) -> None:
+        """List again soon: what the server has was not told by the watch, which may be silently dead."""
+        self._position = ""
+        if self._patience is not None:
+            self._patience.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -134,6 +142,9 @@ class Informer(Generic[T]):
         except Stalled as silence:
             # Perhaps dead, perhaps nothing to say: asking again shows which, and only then is it a problem.
             log.debug("watch went silent, watching again", extra={"watch": str(silence)})
+        except TimeoutError:
+            # The watch was doubted, and an event that arrived just then may have moved the position again.
+            self._position = ""
         except ApiError as error:
             self._report(f"cannot {self._verb} {self.resource}: {error}")
             soon = self._quick.next()
@@ -200,15 +211,17 @@ class Informer(Generic[T]):
         count = 0
         started = self._clock.monotonic()
         try:
-            async for event in events:
-                self._well()
-                self._take(event.type, event.object, event.resource_version)
-                count += 1
-                if count % BURST == 0:
-                    await asyncio.sleep(0)
+            async with asyncio.timeout(None) as self._patience:
+                async for event in events:
+                    self._well()
+                    self._take(event.type, event.object, event.resource_version)
+                    count += 1
+                    if count % BURST == 0:
+                        await asyncio.sleep(0)
             # The server ended the watch after the time that we asked for: it is there.
             self._heard = self._clock.monotonic()
         finally:
+            self._patience = None
             if self._clock.monotonic() - started >= HEALTHY_SECONDS:
                 self._quick.reset()
             # An async generator must be closed here and now, or its connection lives until the collector
