@@ -111,10 +111,11 @@ def test_sentences_of_the_operator_stay_as_they_are() -> None:
     assert redacted_text(said) == said
 
 
-async def collected(world: World, client: Client, limit: int = 64 << 20) -> Archive:
+async def collected(world: World, client: Client, limit: int = 64 << 20, *, namespace: str = "") -> Archive:
     archive = Archive(limit)
     now = virtual_clock().now
-    await collect(Wanted(client, "https://here", "", timedelta(hours=1), now, lambda step: None), archive)
+    wanted = Wanted(client, "https://here", namespace, timedelta(hours=1), now, lambda step: None)
+    await collect(wanted, archive)
     return archive
 
 
@@ -349,6 +350,23 @@ def test_what_may_not_be_read_and_what_is_too_much_is_in_the_index(tmp_path: Pat
     assert index["skipped"]
     assert {each["path"] for each in index["entries"]} == {name.partition("/")[2] for name in names}
     assert (tmp_path / "b.tar.gz").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_namespace_without_sets_is_said_to_have_none() -> None:
+    async def story(world: World) -> None:
+        await world.apply(make.cliqueset_manifest("train", {"worker": 2}))
+        await world.settle()
+        said = {
+            where: [
+                each["why"]
+                for each in (await collected(world, world.user, namespace=where)).skipped
+                if each["what"] == "podcliquesets.grove.io"
+            ]
+            for where in ("", "default", "nosuch")
+        }
+        assert said == {"": [], "default": [], "nosuch": ["namespace 'nosuch' has none"]}
+
+    run_world(story)
 
 
 def test_the_command_writes_one_file_about_a_cluster_of_grove_up(

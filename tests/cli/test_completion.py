@@ -32,6 +32,8 @@ ASKED = {
     "the value of an option": (["tree", "-o", ""], ["name", "wide", "yaml", "json"], False),
     "the value of an option by its beginning": (["up", "--control-plane", "r"], ["real"], False),
     "an argument that is a choice": (["completion", "z"], ["zsh"], False),
+    "a scheduler backend": (["render", "--backend", "k"], ["kai", "koordinator"], False),
+    "all scheduler backends": (["render", "--backend", "a"], ["all"], False),
     "a file": (["render", "--file", ""], [], True),
     "a file for an argument": (["config", "check", ""], [], True),
     "a field of the configuration": (

@@ -10,6 +10,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.cli.rollout_text import status_lines
 from grove.meta import Manifest
 from grove.testing import make
+from grove.view.reasons import reasons_of_cliqueset
 from grove.view.rollout import Stage, rollout
 
 
@@ -99,6 +100,19 @@ def test_where_an_update_is(case: Case) -> None:
     found = rollout(read(case))
     assert (found.stage, found.message) == (case.stage, case.message)
     assert found.finished is (case.stage is Stage.UP_TO_DATE)
+
+
+def test_a_tree_says_that_pods_of_an_earlier_template_wait_to_be_deleted() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    waits = read(CASES["outdated pods with OnDelete"])
+    assert [(str(each), each.blocking) for each in reasons_of_cliqueset(waits, now)] == [
+        (
+            "update waits for pods to be deleted: 1 clique and 2 scaling groups with pods of an earlier template; "
+            "OnDelete leaves deleting them to you",
+            False,
+        )
+    ]
+    assert reasons_of_cliqueset(read(CASES["all pods deleted with OnDelete"]), now) == ()
 
 
 def test_a_turn_is_told_until_the_update_is_over() -> None:

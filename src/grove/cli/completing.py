@@ -91,6 +91,8 @@ def _values(option: Any, last: str, given: dict[str, str]) -> Answer:
     if choices := _choices(option):
         return Answer(_matching(choices, last))
     name = next(each for each in option.opts if each.startswith("--"))
+    if name == "--backend":
+        return Answer(_matching(_backends(), last))
     if name == "--namespace":
         return Answer(_matching([(each, "") for each in _asked("namespaces", given)], last))
     return Answer(files=name in _PATHS)
@@ -121,6 +123,14 @@ def _choices(parameter: Any) -> list[tuple[str, str]]:
             return [(str(member.value), "") for member in each]
     older = getattr(getattr(parameter, "type", None), "choices", None) or ()
     return [(str(getattr(each, "value", each)), "") for each in older]
+
+
+def _backends() -> list[tuple[str, str]]:
+    """The scheduler backends that are installed, and all of them at once."""
+    from grove.cli.given import Given
+    from grove.cli.render import ALL
+
+    return [*((each.name, "") for each in Given().registry().enabled), (ALL, "compare them")]
 
 
 def _matching(found: Iterable[tuple[str, str]], last: str) -> tuple[tuple[str, str], ...]:

@@ -18,6 +18,7 @@ from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Condition, find_condition
 from grove.plan.why_not import why_not
 from grove.view.model import Reason
+from grove.view.rollout import Stage, rollout
 from grove.words import duration_in_words
 
 _DEADLINE: Final = re.compile(r"at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
@@ -67,6 +68,10 @@ def reasons_of_cliqueset(cliqueset: PodCliqueSet, now: datetime) -> tuple[Reason
     found = [_counting_down(each, now) for each in found]
     if cliqueset.status.observed_generation is None:
         found.append(Reason("no operator has reconciled it yet"))
+    update = rollout(cliqueset)
+    if update.stage is Stage.OUTDATED:
+        # No condition says so: what is left is the user's, and the operator's part is done at once.
+        found.append(Reason(f"update {update.stage}", update.message, blocking=False))
     return tuple(found)
 
 

@@ -68,7 +68,10 @@ async def collect(wanted: Wanted, archive: Archive) -> Manifest:
     installed = await installation.find(wanted.client, "")
     known = await installation.configuration_of(wanted.client, installed, None)
     for resource, selector in [*_SETS_AND_CHILDREN, *await _of_schedulers(wanted), *_AROUND_THEM]:
-        await _objects(wanted, archive, resource, selector)
+        found = await _objects(wanted, archive, resource, selector)
+        if resource is kinds.CLIQUESETS and found == 0:
+            where = f"namespace {wanted.namespace!r} has none" if wanted.namespace else "no namespace has any"
+            archive.skip(str(resource), where)
     for resource, name in [*webhooks.REGISTERED, *((CRDS, str(each)) for each in kinds.OURS)]:
         file = f"{resource.plural}/{name}"
         await _objects(wanted, archive, resource, fields=f"metadata.name={name}", file=file)
@@ -102,8 +105,8 @@ async def _objects(
     *,
     fields: str = "",
     file: str = "",
-) -> None:
-    """All objects of a kind, those of the namespace where it has one."""
+) -> int | None:
+    """All objects of a kind, those of the namespace where it has one: how many, if that could be read."""
     wanted.progress(file or str(resource))
     namespace = wanted.namespace if resource.namespaced else ""
     try:
@@ -114,14 +117,15 @@ async def _objects(
         raise
     except NotFound:
         archive.skip(file or str(resource), "the cluster does not serve it")
-        return
+        return None
     except ApiError as error:
         archive.skip(file or str(resource), str(error))
-        return
+        return None
     if resource is EVENTS:
         found = [each for each in found if _recent(each, wanted.now() - wanted.since)]
     if found:
         _keep(archive, f"objects/{file or resource}.yaml", found)
+    return len(found)
 
 
 def _keep(archive: Archive, path: str, found: Sequence[Manifest]) -> None:
