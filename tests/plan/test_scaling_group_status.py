@@ -10,6 +10,7 @@ import pytest
 
 from grove.api import kinds, labels
 from grove.api.clique import PodClique
+from grove.api.cliqueset import PodCliqueSet
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Manifest
 from grove.plan.scaling_group_status import desired_group_status
@@ -117,19 +118,34 @@ def true_since_hours(type: str) -> Manifest:
     return {"type": type, "status": "True", "reason": "R", "message": "", "lastTransitionTime": since}
 
 
-def says_that_it_is_recycled(cliques: Iterable[PodClique], replicas: int = 1) -> bool:
+def says_that_it_is_recycled(
+    cliques: Iterable[PodClique],
+    replicas: int = 1,
+    *,
+    refused: bool = False,
+    told: Iterable[str] = ("MinAvailableBreached",),
+) -> bool:
     manifest = msgspec.to_builtins(group(replicas))
     there = make.view(
         PodCliqueScalingGroup,
-        {**manifest, "status": {"conditions": [true_since_hours("MinAvailableBreached")]}},
+        {**manifest, "status": {"conditions": [true_since_hours(each) for each in told]}},
     )
     known = {each.name: each for each in cliques}
-    status = desired_group_status(there, known, make.cliqueset("llm"), now=NOW)
+    accepted = {"type": "Accepted", "status": "False" if refused else "True", "reason": "R", "message": ""}
+    of = make.view(PodCliqueSet, {**make.cliqueset_manifest("llm"), "status": {"conditions": [accepted]}})
+    status = desired_group_status(there, known, of, now=NOW)
     return "GangTerminationInProgress" in {each["type"] for each in status["conditions"]}
 
 
 def test_a_group_that_worked_and_was_broken_for_too_long_says_that_it_is_recycled() -> None:
     assert says_that_it_is_recycled(breached_for_hours(f"{GROUP}-0-{role}", reached=True) for role in ROLES)
+
+
+def test_a_group_of_a_refused_set_says_nothing_of_recycling_unless_it_was_recycled_before() -> None:
+    broken = [breached_for_hours(f"{GROUP}-0-{role}", reached=True) for role in ROLES]
+    assert not says_that_it_is_recycled(broken, refused=True)
+    recycled = ("MinAvailableBreached", "GangTerminationInProgress")
+    assert says_that_it_is_recycled(broken, refused=True, told=recycled)
 
 
 def test_a_group_that_waits_for_its_first_placement_says_nothing_of_recycling_however_long_it_waits() -> None:

@@ -127,7 +127,9 @@ class PodCliqueStatus(View):
     hpa_pod_selector: Annotated[
         str | None, says("Label selector of the pods, for the scale subresource.")
     ] = None
-    conditions: Annotated[tuple[Condition, ...], says("PodCliqueScheduled and MinAvailableBreached.")] = ()
+    conditions: Annotated[
+        tuple[Condition, ...], says("State of the clique; see the table of conditions.")
+    ] = ()
     current_pod_clique_set_generation_hash: Annotated[
         str | None, says("Hash of the set's templates that is fully rolled out here.")
     ] = None

@@ -266,7 +266,9 @@ class CurrentlyUpdating(View):
 
     replica_index: Annotated[Int32, says("Index of the replica.", required=True)] = 0
     update_started_at: Annotated[Time | None, says("When its turn began.")] = None
-    update_ended_at: Annotated[Time | None, says("When its turn was over.")] = None
+    update_ended_at: Annotated[Time | None, says("Never set: a turn that is over is no longer listed.")] = (
+        None
+    )
 
 
 class PodCliqueSetUpdateProgress(View):
@@ -300,12 +302,12 @@ class PodCliqueSetStatus(View):
     """What was last seen of the whole workload."""
 
     observed_generation: Annotated[Int64 | None, says("Generation this status belongs to.")] = None
-    conditions: Annotated[
-        tuple[Condition, ...], says("Accepted, Available, Degraded and TopologyLevelsUnavailable.")
-    ] = ()
+    conditions: Annotated[tuple[Condition, ...], says("State of the set; see the table of conditions.")] = ()
     last_errors: Annotated[tuple[LastError, ...], says("Errors of the last reconcile that failed.")] = ()
     replicas: Annotated[Int32, says("Replicas that should exist.")] = 0
-    updated_replicas: Annotated[Int32, says("Replicas made from the current template.", default=0)] = 0
+    updated_replicas: Annotated[
+        Int32, says("Replicas that follow the current template and are available.", default=0)
+    ] = 0
     available_replicas: Annotated[Int32, says("Replicas with enough ready pods everywhere.", default=0)] = 0
     scheduled_replicas: Annotated[Int32, says("Replicas whose base gang has been placed.", default=0)] = 0
     hpa_pod_selector: Annotated[

@@ -60,10 +60,12 @@ class PodCliqueScalingGroupStatus(View):
     scheduled_replicas: Annotated[
         Int32, says("Replicas whose every clique has enough bound pods.", default=0)
     ] = 0
-    updated_replicas: Annotated[Int32, says("Replicas made from the current templates.", default=0)] = 0
+    updated_replicas: Annotated[
+        Int32, says("Replicas that follow the current templates and are available.", default=0)
+    ] = 0
     selector: Annotated[str | None, says("Label selector of the pods, for the scale subresource.")] = None
     conditions: Annotated[
-        tuple[Condition, ...], says("MinAvailableBreached and GangTerminationInProgress.")
+        tuple[Condition, ...], says("State of the group; see the table of conditions.")
     ] = ()
     current_pod_clique_set_generation_hash: Annotated[
         str | None, says("Hash of the set's templates that is fully rolled out here.")

@@ -173,7 +173,10 @@ def _terminated(
         return []
     told = datetime.fromisoformat(before.last_transition_time) if before.last_transition_time else now
     known = is_true(group.status.conditions, conditions.GANG_TERMINATION_IN_PROGRESS)
-    if not known and max(told, lost) + termination_delay(cliqueset.template) > now:
+    accepted = find_condition(cliqueset.status.conditions, conditions.ACCEPTED)
+    # Nothing of a set is recycled while it is refused.
+    refused = accepted is not None and accepted.status == "False"
+    if not known and (refused or max(told, lost) + termination_delay(cliqueset.template) > now):
         return []
     return [
         Condition(

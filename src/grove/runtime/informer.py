@@ -142,9 +142,6 @@ class Informer(Generic[T]):
         except Stalled as silence:
             # Perhaps dead, perhaps nothing to say: asking again shows which, and only then is it a problem.
             log.debug("watch went silent, watching again", extra={"watch": str(silence)})
-        except TimeoutError:
-            # The watch was doubted, and an event that arrived just then may have moved the position again.
-            self._position = ""
         except ApiError as error:
             self._report(f"cannot {self._verb} {self.resource}: {error}")
             soon = self._quick.next()
@@ -218,6 +215,10 @@ class Informer(Generic[T]):
                     count += 1
                     if count % BURST == 0:
                         await asyncio.sleep(0)
+        except TimeoutError:
+            # The watch was doubted, and an event that arrived just then may have moved the position again.
+            self._position = ""
+        else:
             # The server ended the watch after the time that we asked for: it is there.
             self._heard = self._clock.monotonic()
         finally:

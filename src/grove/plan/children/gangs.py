@@ -83,7 +83,7 @@ class Gangs:
             annotations[labels.EDIT_PENDING] = ", ".join(fields)
             defer_edits(edited, gang, seen.placed[row.name])
         if gang is not None and row.name in seen.placed:
-            # From which templates the pods on nodes were made, and what the replica had to share then.
+            # By which templates the gang was started, and what the replica had to share then.
             for name in (labels.GENERATION_HASH, labels.REPLICA_REQUIRED, labels.REPLICA_PREFERRED):
                 annotations[name] = gang.annotations.get(name)
         return edited.manifest
