@@ -20,6 +20,7 @@ from grove.api.topology import TopologyConstraint
 from grove.backends.base import Context, Reading, Verdict
 from grove.errors import FieldError, InvalidInput, Unsupported
 from grove.meta import Manifest, owner_reference
+from grove.words import counted
 
 #: How long the name of most objects may be.
 NAME_LIMIT: Final = 253
@@ -162,6 +163,8 @@ class PlacementProgress:
     gated: int
     #: How many pods the gang has, those above the minimum included.
     living: int = 0
+    #: How many of those have done their work.
+    completed: int = 0
 
     @property
     def complete(self) -> bool:
@@ -188,9 +191,15 @@ class PlacementProgress:
                 "SchedulingGated",
                 f"{self.sentence}; {self.gated} still behind scheduling gates.",
             )
-        return Reading(
-            Verdict.WAITING, "WaitingForScheduler", f"{self.sentence}; the scheduler has not decided yet."
-        )
+        return Reading(Verdict.WAITING, "WaitingForScheduler", f"{self.sentence}; {self._undecided()}.")
+
+    def _undecided(self) -> str:
+        waits = "the scheduler has not decided yet"
+        if not self.completed:
+            return waits
+        done = counted(self.completed, "completed pod")
+        # Most schedulers count only pods that run, so that others would wait for ever.
+        return f"{waits}; {done} may not count for it: if it stays so, delete all pods of the gang"
 
 
 def progress(gang: PodGang, pods: Sequence[Pod]) -> PlacementProgress:
@@ -221,6 +230,7 @@ def progress(gang: PodGang, pods: Sequence[Pod]) -> PlacementProgress:
         missing=missing,
         gated=len([pod for pod in pending if pod.spec.scheduling_gates]),
         living=len(living),
+        completed=sum(pod.succeeded for pod in living) if lacking else 0,
     )
 
 

@@ -18,7 +18,7 @@ from grove.api.scaling_group import PodCliqueScalingGroup, PodCliqueScalingGroup
 from grove.meta import Manifest
 from grove.plan.conditions import timestamp
 from grove.plan.hashing import generation_hash
-from grove.plan.update.pods import Turn, has_outdated, ready_pods
+from grove.plan.update.pods import Turn, has_outdated, useful_pods
 from grove.plan.update.revisions import follows
 
 #: The pods of a clique.
@@ -63,8 +63,8 @@ def by_replica(cliques: Iterable[PodClique]) -> dict[int, list[PodClique]]:
 
 
 def is_serving(members: Iterable[PodClique], pods_of: PodsOf) -> bool:
-    """Whether every clique of a replica has enough ready pods."""
-    return all(ready_pods(pods_of(clique)) >= clique.spec.needed for clique in members)
+    """Whether every clique of a replica has enough pods that serve or have done their work."""
+    return all(useful_pods(pods_of(clique)) >= clique.spec.needed for clique in members)
 
 
 def may_restart(

@@ -51,10 +51,15 @@ NO_UPDATE: Final = CliqueUpdate()
 
 
 def outdated_pods(clique: PodClique, pods: Sequence[Pod]) -> list[Pod]:
-    """The pods that were made from another template; those that have done their work are left alone."""
+    """The pods that were made from another template; a clique that has done its work is left alone.
+
+    While others of it work, those that have done theirs go as well: schedulers do not count them, and what
+    replaces the others would wait for them.
+    """
     wanted = pod_template_of(clique)
     # The template first: nearly all pods are of the one that is wanted.
-    return [pod for pod in pods if pod_template_of(pod) != wanted and pod.keeps_place and not pod.succeeded]
+    old = [pod for pod in pods if pod_template_of(pod) != wanted and pod.keeps_place]
+    return old if any(not pod.succeeded for pod in old) else []
 
 
 def has_outdated(clique: PodClique, pods_of: Callable[[PodClique], Sequence[Pod]]) -> bool:
@@ -74,6 +79,16 @@ def has_outdated(clique: PodClique, pods_of: Callable[[PodClique], Sequence[Pod]
 def ready_pods(pods: Sequence[Pod]) -> int:
     """How many pods serve now; those that are terminating do not count."""
     return sum(pod.keeps_place and pod.ready for pod in pods)
+
+
+def completed_pods(pods: Sequence[Pod]) -> int:
+    """How many pods have done their work: no update replaces them, and none waits for them."""
+    return sum(pod.keeps_place and pod.succeeded for pod in pods)
+
+
+def useful_pods(pods: Sequence[Pod]) -> int:
+    """How many pods serve now or have done their work."""
+    return ready_pods(pods) + completed_pods(pods)
 
 
 def plan_clique_update(clique: PodClique, pods: Sequence[Pod], turn: Turn, *, now: datetime) -> CliqueUpdate:
@@ -155,7 +170,7 @@ def _completed(before: PodCliqueUpdateProgress) -> tuple[str, ...]:
 
 
 def _enough(clique: PodClique, pods: Sequence[Pod]) -> bool:
-    return ready_pods(pods) >= clique.spec.needed
+    return useful_pods(pods) >= clique.spec.needed
 
 
 def _progress(

@@ -27,7 +27,7 @@ from grove.plan.layout import Layout, PlannedClique
 from grove.plan.update.budget import budget_of
 from grove.plan.update.ending import any_uncounted
 from grove.plan.update.groups import PodsOf, has_turn, may_restart
-from grove.plan.update.pods import has_outdated, ready_pods
+from grove.plan.update.pods import completed_pods, has_outdated, useful_pods
 from grove.plan.update.revisions import TemplateRevision, follows, present_revision, recorded_revision
 
 
@@ -314,11 +314,18 @@ def _is_open(progress: PodCliqueUpdateProgress | PodCliqueScalingGroupUpdateProg
 
 
 def _serves(state: UpdateState, replica: int) -> bool:
-    """Whether a replica is available by its pods; statuses may be written later."""
-    return _available(state, replica, lambda clique: ready_pods(state.pods_of(clique)))
+    """Whether a replica is available by its pods, or has done its work; statuses may be written later."""
+    return _available(state, replica, lambda clique: useful_pods(state.pods_of(clique)))
 
 
-def _available(state: UpdateState, replica: int, ready: Callable[[PodClique], int] = said_ready) -> bool:
+def _says_that_it_serves(state: UpdateState, replica: int) -> bool:
+    """The same by what statuses tell; of pods that have done their work they tell nothing."""
+    return _available(
+        state, replica, lambda clique: said_ready(clique) + completed_pods(state.pods_of(clique))
+    )
+
+
+def _available(state: UpdateState, replica: int, ready: Callable[[PodClique], int]) -> bool:
     cliques = ReplicaCliques.of(list(state.layout.gangs(replica)), state.cliques)
     return cliques.available(state.layout, replica, ready)
 
@@ -357,7 +364,7 @@ def _broken(state: UpdateState, others: Collection[int]) -> Iterator[int]:
     for replica in range(state.cliqueset.spec.replicas):
         if replica in others or not (_is_placed(state, replica) or _was_placed(state, replica)):
             continue
-        if not _available(state, replica) or not _serves(state, replica):
+        if not _says_that_it_serves(state, replica) or not _serves(state, replica):
             yield replica
 
 
