@@ -4,7 +4,8 @@ A replica follows the set's present template, or the one that it followed before
 turn it is stands in the set's status before a child of the replica is changed. Replicas of which nothing is
 on a node lose nothing and follow at once. Of the others as many have their turn as `maxUnavailable` allows,
 those first that do not serve anyway; a turn is over when all pods of the replica follow and it is available
-again. With `maxSurge` further replicas exist meanwhile, on the present template.
+again. With `maxSurge` further replicas exist meanwhile, on the present template; one that does not serve
+takes a later one too, in a turn of its own.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -167,7 +168,7 @@ def plan_update(state: UpdateState) -> SetUpdate:
     """Which template each replica follows now, and which replica gets its turn next."""
     cliqueset = state.cliqueset
     present = present_revision(cliqueset, state.recorded)
-    behind = _behind(state, present)
+    behind = _behind(state, present, range(cliqueset.spec.replicas))
     turns = [each.replica_index for each in _turns(cliqueset)]
     if cliqueset.on_delete:
         return SetUpdate(present, state, behind=frozenset(behind))
@@ -179,6 +180,7 @@ def plan_update(state: UpdateState) -> SetUpdate:
     if not behind and not unfinished:
         return _settling(state, present, turns)
     surge = _surge(state)
+    unfinished = _within_budget(state, unfinished, surge)
     waiting = {replica for replica in behind if not _holds_nodes(state, replica)}
     candidates = [
         replica for replica in sorted(behind) if replica not in unfinished and replica not in waiting
@@ -190,16 +192,51 @@ def plan_update(state: UpdateState) -> SetUpdate:
         for replica, recorded in behind.items()
         if replica not in free and replica not in unfinished and recorded != present.hash
     }
+    surplus = _surplus_turns(state, present, turns, surge)
     return SetUpdate(
         present,
         state,
         staying,
         frozenset(behind),
-        (*unfinished, *chosen),
-        tuple(chosen),
+        (*unfinished, *chosen, *surplus),
+        (*chosen, *(replica for replica in surplus if replica not in turns)),
         surge,
         blockers,
     )
+
+
+def _within_budget(state: UpdateState, unfinished: Sequence[int], surge: int) -> tuple[int, ...]:
+    """The turns that go on, should fewer be allowed by now; what is down comes back with or without one.
+
+    One always goes on: what it lacks may be what would allow more.
+    """
+    allowed = max(1, _allowed(state, surge, _idle(state, surge)))
+    if len(unfinished) <= allowed:
+        return tuple(unfinished)
+    kept = sorted(unfinished, key=lambda replica: _serves(state, replica))[:allowed]
+    return tuple(replica for replica in unfinished if replica in kept)
+
+
+def _surplus_turns(
+    state: UpdateState, present: TemplateRevision, turns: Sequence[int], surge: int
+) -> list[int]:
+    """The surplus replicas that do not serve and have pods of a template that was given up since."""
+    if state.cliqueset.update_paused:
+        return []
+    first = state.cliqueset.spec.replicas
+    behind = _behind(state, present, range(first, first + surge))
+    return [replica for replica in sorted(behind) if replica in turns or not _serves(state, replica)]
+
+
+def _idle(state: UpdateState, surge: int) -> list[int]:
+    """The surplus replicas that do not serve yet."""
+    surplus = range(state.cliqueset.spec.replicas, state.cliqueset.spec.replicas + surge)
+    return [replica for replica in surplus if not (_is_placed(state, replica) and _serves(state, replica))]
+
+
+def _allowed(state: UpdateState, surge: int, idle: Sequence[int]) -> int:
+    """How many replicas may have their turn at once."""
+    return budget_of(state.cliqueset).unavailable + surge - len(idle)
 
 
 def _settling(state: UpdateState, present: TemplateRevision, turns: Sequence[int]) -> SetUpdate:
@@ -241,8 +278,8 @@ def _turns(cliqueset: PodCliqueSet) -> Sequence[CurrentlyUpdating]:
     return progress.currently_updating
 
 
-def _behind(state: UpdateState, present: TemplateRevision) -> dict[int, str]:
-    """The replicas of which something does not follow the present template, each with what it follows."""
+def _behind(state: UpdateState, present: TemplateRevision, replicas: range) -> dict[int, str]:
+    """Those of the replicas of which something does not follow the present template, and what it follows."""
     cliqueset, found = state.cliqueset, dict[int, str]()
     for child in _children(state):
         known = follows(child)
@@ -253,7 +290,7 @@ def _behind(state: UpdateState, present: TemplateRevision) -> dict[int, str]:
         if known is None and _is_up_to_date(state, child):
             continue
         replica = names.set_replica(cliqueset.name, child.name)
-        if replica is not None and replica < cliqueset.spec.replicas and not child.terminating:
+        if replica is not None and replica in replicas and not child.terminating:
             found.setdefault(replica, _followed_by(state, replica, known))
     return found
 
@@ -342,9 +379,8 @@ def _next_turns(
     recorded = names.template_revision(cliqueset.name, present.hash) in state.recorded
     if cliqueset.update_paused or not candidates or not recorded:
         return [], unfinished
-    surplus = range(cliqueset.spec.replicas, cliqueset.spec.replicas + surge)
-    idle = [replica for replica in surplus if not (_is_placed(state, replica) and _serves(state, replica))]
-    allowed = budget_of(cliqueset).unavailable + surge - len(idle)
+    idle = _idle(state, surge)
+    allowed = _allowed(state, surge, idle)
     if len(unfinished) >= allowed:
         return [], (*unfinished, *idle)
     serving = {replica for replica in candidates if _serves(state, replica)}

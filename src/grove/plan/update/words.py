@@ -47,7 +47,8 @@ def update_news(cliqueset: PodCliqueSet, progress: Manifest | None) -> tuple[boo
 def _needed(update: SetUpdate, replica: int) -> str:
     assert update.state is not None
     if replica in update.turns:
-        return f"replica {replica} is being updated"
+        surplus = "surplus " if replica >= update.state.cliqueset.spec.replicas else ""
+        return f"{surplus}replica {replica} is being updated"
     if replica >= update.state.cliqueset.spec.replicas:
         return f"surplus replica {replica} must be available first"
     return f"replica {replica} must be available again first"
