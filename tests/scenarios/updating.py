@@ -83,6 +83,10 @@ def clique_of(pod: Manifest) -> str:
     return str(pod["metadata"]["labels"][labels.POD_CLIQUE])
 
 
+def place_of(pod: Manifest) -> str:
+    return str(pod["spec"]["hostname"])
+
+
 def role_of(pod: Manifest) -> str:
     return clique_of(pod)[-4:]
 
@@ -97,6 +101,17 @@ def is_ready(pod: Manifest) -> bool:
 
 def was_whole(clique: Manifest) -> bool:
     return condition_of(clique, "MinAvailableReached").get("status") == "True"
+
+
+def _assert_little(lacking: Mapping[str, int]) -> None:
+    """Of the cliques of which so many pods are down, that is not more than an update may take down."""
+    alone = {name: number for name, number in lacking.items() if "-sg-x-" not in name}
+    assert max(alone.values(), default=0) <= 1, f"more than one pod of a clique was down: {lacking}"
+    groups = {name.rpartition("-pc-")[0] for name in lacking if "-sg-x-" in name}
+    by_group = Counter(name.rpartition("-")[0] for name in groups)
+    assert max(by_group.values(), default=0) <= 1, f"more than one replica of a group was down: {groups}"
+    replicas = {name.split("-")[1] for name in lacking}
+    assert len(replicas) <= 1, f"more than one replica of the set was down: {lacking}"
 
 
 async def _cannot() -> None:
@@ -117,8 +132,10 @@ class Rollout:
     asked: int = 1
     #: The last version that the watches told before the template was changed.
     began: int = 0
-    #: How many pods each clique had then.
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    #: The places whose pods were ready then, each with its clique.
+    places: Mapping[str, str] = field(default_factory=dict)
+    #: The last version that the watches told before something was scaled, if anything was.
+    scaled: int | None = None
 
     # What a user does
 
@@ -146,6 +163,8 @@ class Rollout:
         await self._ask()
 
     async def scale(self, of: Resource, replicas: int, *names: str) -> None:
+        if self.scaled is None:
+            self.scaled = self._latest()
         for name in names:
             await self.scene.scale(of, name, replicas)
 
@@ -168,9 +187,10 @@ class Rollout:
     async def cordon_one(self, node: str) -> None:
         await self.scene.user.merge_patch(NODES, Key("", node), {"spec": {"unschedulable": True}})
 
-    async def lose(self, clique: str) -> Manifest:
-        """Delete a ready pod by hand; returns it once it is gone."""
-        pod = next(pod for pod in self.pods(clique) if is_ready(pod))
+    async def lose(self, clique: str, index: int | None = None) -> Manifest:
+        """Delete a ready pod by hand, whichever or that with an index; returns it once it is gone."""
+        pods = [pod for pod in self.pods(clique) if is_ready(pod)]
+        pod = next(pod for pod in pods if index is None or place_of(pod) == f"{clique}-{index}")
         await self.scene.delete(kinds.PODS, pod["metadata"]["name"])
         uid = pod["metadata"]["uid"]
         await self.scene.until(lambda: uid not in self.uids(), "the pod is gone")
@@ -266,8 +286,11 @@ class Rollout:
         self.asked = written["metadata"]["generation"]
 
     def _mark(self) -> None:
-        self.began = max((seen.version for seen in self.scene.ledger.history), default=0)
-        self.sizes = Counter(clique_of(pod) for pod in self.pods())
+        self.began = self._latest()
+        self.places = {place_of(pod): clique_of(pod) for pod in self.pods() if is_ready(pod)}
+
+    def _latest(self) -> int:
+        return max((seen.version for seen in self.scene.ledger.history), default=0)
 
     # What the watches told
 
@@ -279,6 +302,9 @@ class Rollout:
 
     def moments(self) -> Iterator[list[Manifest]]:
         """The pods that existed, after each change of one of them since the template was changed."""
+        return (pods for _, pods in self._versions())
+
+    def _versions(self) -> Iterator[tuple[int, list[Manifest]]]:
         there: dict[str, Manifest] = {}
         for seen in self.scene.ledger.of(kinds.PODS):
             if holds_a_place(seen.object):
@@ -288,25 +314,20 @@ class Rollout:
             else:
                 there[seen.object["metadata"]["uid"]] = seen.object
             if seen.version > self.began:
-                yield list(there.values())
+                yield seen.version, list(there.values())
 
     def assert_gently(self) -> None:
         """Of what was there before the change, little was down at a time, and nothing was there twice.
 
-        One pod of a clique, one replica of a group, one replica of the set.
+        One pod of a clique, one replica of a group, one replica of the set. From the moment on at which
+        something was scaled, what is scaled away is not missed.
         """
-        for pods in self.moments():
-            ready = Counter(clique_of(pod) for pod in pods if is_ready(pod))
-            lacking = {name: size - ready[name] for name, size in self.sizes.items() if ready[name] < size}
-            alone = {name: number for name, number in lacking.items() if "-sg-x-" not in name}
-            assert max(alone.values(), default=0) <= 1, f"more than one pod of a clique was down: {lacking}"
-            groups = {name.rpartition("-pc-")[0] for name in lacking if "-sg-x-" in name}
-            by_group = Counter(name.rpartition("-")[0] for name in groups)
-            assert max(by_group.values(), default=0) <= 1, (
-                f"more than one replica of a group was down: {groups}"
-            )
-            replicas = {name.split("-")[1] for name in lacking}
-            assert len(replicas) <= 1, f"more than one replica of the set was down: {lacking}"
+        shrunk = Counter(self.places.values()) - Counter(map(clique_of, self.pods()))
+        for version, pods in self._versions():
+            ready = {place_of(pod) for pod in pods if is_ready(pod)}
+            lacking = Counter(clique for place, clique in self.places.items() if place not in ready)
+            scaled = self.scaled is not None and version > self.scaled
+            _assert_little(lacking - shrunk if scaled else lacking)
         self.assert_deleted_first()
 
     def assert_deleted_first(self) -> None:
