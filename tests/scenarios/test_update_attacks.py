@@ -17,6 +17,7 @@ from tests.scenarios.updating import (
     play,
     shape,
     version_of,
+    wl1,
     wl_od,
 )
 
@@ -299,6 +300,37 @@ def test_scaling_in_and_out_with_a_surge_ends_with_the_new_template_everywhere()
         await rollout.scale_set(4)
         await rollout.finish(12)
         assert min(4 - len(down(rollout, pods, replicas=4)) for pods in rollout.moments()) >= 1
+
+    play(story)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["one update", "a second one meanwhile"])
+def test_an_update_goes_on_when_the_replica_of_a_group_that_it_has_chosen_is_scaled_away(again: bool) -> None:
+    async def story(rollout: Rollout) -> None:
+        await rollout.start(wl1(2, group=(3, 2)), 28)
+        group = f"{NAME}-0-sg-x"
+
+        def chosen() -> int | None:
+            found = rollout.scene.ledger.get(kinds.SCALING_GROUPS, group) or {}
+            progress = found.get("status", {}).get("updateProgress") or {}
+            selected = progress.get("readyReplicaIndicesSelectedToUpdate") or {}
+            return None if progress.get("updateEndedAt") else selected.get("current")
+
+        await rollout.change()
+        await rollout.until(
+            lambda: chosen() == 2 and not any(map(is_ready, rollout.pods(f"{group}-2-"))),
+            "the last replica of the group was chosen, and is down",
+        )
+        await rollout.cordon()
+        if again:
+            await rollout.change(to="3")
+            await rollout.until(rollout.is_observed, "the set has seen it")
+        assert chosen() == 2
+        await rollout.scale_groups(2)
+        await rollout.until(lambda: not rollout.pods(f"{group}-2-"), "the replica is scaled away")
+        await rollout.cordon(usable=True)
+        await rollout.finish(20, to="3" if again else "2")
+        rollout.assert_gently()
 
     play(story)
 
