@@ -222,7 +222,12 @@ def test_a_set_with_a_clique_below_its_minimum_says_why_its_update_does_not_go_o
         await rollout.scale_role(1, count=1)
         await rollout.until(lambda: len(rollout.pods(f"{NAME}-0-pc-a")) == 1, "the clique is scaled in")
         await rollout.change("pc-a")
-        await rollout.until(lambda: f"{NAME}-0" in rollout.told.get("message", ""), "it says why", seconds=60)
+        said = (
+            "0 of 1 replica updated, 0 of them available; replica 0 is being updated: "
+            "gang wl-0: clique wl-0-pc-a is scaled to 1, the gang needs 2"
+        )
+        await rollout.until(lambda: rollout.told.get("message") == said, "it says why", seconds=60)
+        await rollout.stays(lambda: rollout.told["message"] == said)
         await rollout.scale_role(2, count=1)
         await rollout.finish(4, roles=("pc-a",))
 
@@ -293,13 +298,23 @@ def test_records_that_are_deleted_in_the_middle_of_an_update_restart_nothing_mor
 def test_scaling_in_and_out_with_a_surge_ends_with_the_new_template_everywhere() -> None:
     async def story(rollout: Rollout) -> None:
         await rollout.start(small(3, maxUnavailable=0, maxSurge=1), 9, nodes=15)
+
+        def whole() -> list[int]:
+            """How many replicas served at each moment, the surplus one too."""
+            return [5 - len(down(rollout, pods, replicas=5)) for pods in rollout.moments()]
+
         await rollout.change()
         await rollout.until_touched(0)
+        scaled_in = len(whole())
         await rollout.scale_set(2)
         await rollout.until(rollout.is_observed, "the set has seen it")
+        scaled_out = len(whole())
         await rollout.scale_set(4)
         await rollout.finish(12)
-        assert min(4 - len(down(rollout, pods, replicas=4)) for pods in rollout.moments()) >= 1
+        assert min(whole()[:scaled_in]) == 3
+        assert min(whole()[scaled_in:]) == 2
+        grown = whole()[scaled_out:]
+        assert min(grown[grown.index(4) :]) == 4
 
     play(story)
 
