@@ -38,5 +38,5 @@ ROWS: Final[Mapping[str, str]] = {
     "kuberay#3895": "YuniKorn's style is Hard, and placeholders are as large as pods with sidecars and overhead",
     "kuberay#5205": "the scheduler's objects follow when something is scaled",
     "koordinator, read in its code": "the match policy of a gang is written out",
-    "kubernetes, read in its code": "the scheduler's group is there before the pods, and nine roles are no obstacle",
+    "kubernetes, read in its code": "the scheduler's group is there before gates open, and nine roles are no obstacle",
 }

@@ -7,31 +7,37 @@ from dataclasses import replace
 import pytest
 from tests.scenarios.stories import (
     OBJECT_STAGES,
+    QUOTAS,
     RACK,
     STAGES,
     VOLCANO_PODGROUPS,
     History,
+    Seen,
     Stage,
     gates_of,
     gpu_role,
     pass_time,
     rack_binding,
     refusal,
+    revision_of,
     scheduler_objects,
+    uid_of,
     until_running,
 )
 
 from grove.api import kinds, labels
 from grove.backends.kai.backend import PODGROUPS as KAI_PODGROUPS
 from grove.embedded.actors.schedulers import volcano_install
-from grove.meta import Key, Manifest
+from grove.embedded.faults import Fault
+from grove.meta import Key, Manifest, Resource
 from grove.testing import make
 from grove.testing.kits.default import Conformance as Native
 from grove.testing.kits.kai import Conformance as Kai
 from grove.testing.kits.koordinator import Conformance as Koordinator
 from grove.testing.kits.volcano import Conformance as Volcano
-from grove.testing.world import CRDS, NODES, World, run_world
+from grove.testing.world import CRDS, NODES, OPERATOR, World, run_world
 
+MINORS = ("1.35", "1.36", "1.37")
 KITS = {"default": Native(), "kai": Kai(), "koordinator": Koordinator(), "volcano": Volcano()}
 
 
@@ -141,17 +147,23 @@ def test_volcano_knows_a_higher_minimum_before_gates_open() -> None:
         (podgroup,) = await world.all(VOLCANO_PODGROUPS)
         assert podgroup["spec"]["minMember"] == 1
         async with History(world, VOLCANO_PODGROUPS, kinds.PODS) as history:
+            refused = world.cluster.faults.add(refuse_writes(VOLCANO_PODGROUPS))
             await world.scale("train-0-worker", 3, of=kinds.CLIQUES)
+            await pass_time(60)
+            (podgroup,) = await world.all(VOLCANO_PODGROUPS)
+            assert (refused.happened > 0, podgroup["spec"]["minMember"]) == (True, 1)
+            gates = [gates_of(pod) for pod in await world.pods()]
+            assert sorted(gates) == [[], *[[stage.gate]] * 3]
+            world.cluster.faults.clear()
 
             async def all_run() -> bool:
                 return [pod["status"].get("phase") for pod in await world.pods()] == ["Running"] * 4
 
             await world.until(all_run, "the role runs again")
         raised = history.first("PodGroup", lambda each: each["spec"]["minMember"] == 4)
-        opened = history.first(
-            "Pod", lambda pod: pod["spec"]["hostname"].startswith("train-0-worker") and not gates_of(pod)
-        )
-        assert raised.version < opened.version
+        opened = openings(history)
+        assert len(opened) == 3
+        assert raised.version < opened[0].version
 
     run_world(story, stage.options)
 
@@ -240,25 +252,97 @@ def test_the_match_policy_of_koordinator_is_written_out() -> None:
     run_world(story, stage.options)
 
 
-@pytest.mark.parametrize("minor", ["1.35", "1.36", "1.37"])
-def test_the_group_is_there_before_the_pods(minor: str) -> None:
-    """kubernetes, read in its code: the scheduler's group is there before the pods, and nine roles are no obstacle."""
-    stage = STAGES[minor]
+def refuse_writes(of: Resource) -> Fault:
+    """The API server takes no object of a kind from the operator."""
+    return Fault("error", verb="write", resource=f"{of.plural}.{of.gvk.group}", user=OPERATOR.name)
+
+
+def openings(history: History) -> list[Seen]:
+    """The first state of each pod without its gates, oldest first; pods that had none before are left out."""
+    pods = [seen for seen in history.of("Pod") if seen.type != "DELETED"]
+    gated = {uid_of(seen.object) for seen in pods if gates_of(seen.object)}
+    opened: dict[str, Seen] = {}
+    for seen in pods:
+        if uid_of(seen.object) in gated and not gates_of(seen.object):
+            opened.setdefault(uid_of(seen.object), seen)
+    return list(opened.values())
+
+
+def groups_for(history: History, of: Resource, opened: Seen) -> set[str]:
+    """The objects of a kind for the start of a gang that were there to stay when the gates of a pod opened."""
+    latest = {each.name: each for each in history.of(of.kind) if each.version < opened.version}
+    return {
+        name
+        for name, each in latest.items()
+        if each.type != "DELETED"
+        and "deletionTimestamp" not in each.object["metadata"]
+        and name.endswith(revision_of(opened.object))
+    }
+
+
+def assert_groups_before_gates(history: History, stage: Stage, pods: int) -> None:
+    """kube-scheduler drops a pod whose group it does not know."""
+    opened = openings(history)
+    assert len(opened) == pods
+    for each in opened:
+        there = {of: groups_for(history, of, each) for of in stage.objects}
+        assert all(there.values()), f"{each.name} was released without {there}"
+        spec = each.object["spec"]
+        named = spec.get("schedulingGroup", {}).get("podGroupName") or spec["workloadRef"]["name"]
+        assert named in there[stage.objects[-1]]
+
+
+NATIVE = {f"{minor}, {of.kind}": (STAGES[minor], of) for minor in MINORS for of in STAGES[minor].objects}
+
+
+@pytest.mark.parametrize(("stage", "late"), NATIVE.values(), ids=NATIVE)
+def test_the_group_is_there_before_gates_open(stage: Stage, late: Resource) -> None:
+    """kubernetes, read in its code: the scheduler's group is there before gates open, and nine roles are no obstacle."""
 
     async def story(world: World) -> None:
-        # A Workload takes eight templates.
+        # A Workload takes eight templates. A group of roles makes a CompositePodGroup, where there are such.
         roles = [gpu_role(f"role{index}", 1, 4) for index in range(9)]
+        group = make.scaling_group("sg", ["role7", "role8"])
         async with History(world, kinds.PODS, *stage.objects) as history:
-            await world.apply(stage.cliqueset(cliques=roles))
+            refused = world.cluster.faults.add(refuse_writes(late))
+            await world.apply(stage.cliqueset(cliques=roles, groups=[group]))
+            await pass_time(60)
+            assert refused.happened
+            assert await world.all(late) == []
+            assert [gates_of(pod) for pod in await world.pods()] == [[stage.gate]] * 9
+            world.cluster.faults.clear()
             await pass_time(60)
             # Nine pods of four GPUs do not fit on four nodes of eight, and none of them starts.
             assert not any(pod["spec"].get("nodeName") for pod in await world.pods())
             await world.add_node("more")
             await until_running(world, "train-0")
-        # kube-scheduler drops a pod whose group it does not know.
-        opened = min(each.version for each in history.of("Pod") if not gates_of(each.object))
-        for of in stage.objects:
-            assert all(each.version < opened for each in history.of(of.kind, type_="ADDED"))
+        assert_groups_before_gates(history, stage, 9)
         assert (await world.condition("train-0", "Scheduled"))["status"] == "True"
+
+    run_world(story, stage.options)
+
+
+@pytest.mark.parametrize(("stage", "going"), NATIVE.values(), ids=NATIVE)
+def test_a_group_that_is_being_deleted_is_made_again_before_gates_open(stage: Stage, going: Resource) -> None:
+    """kubernetes, read in its code: the scheduler's group is there before gates open, and nine roles are no obstacle."""
+
+    async def story(world: World) -> None:
+        quota: Manifest = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
+        await world.apply({**quota, "spec": {"hard": {"pods": "4"}}})
+        group = make.scaling_group("sg", ["worker"])
+        async with History(world, kinds.PODS, *stage.objects) as history:
+            await world.apply(stage.cliqueset(cliques={"leader": 2, "worker": 3}, groups=[group]))
+            await pass_time(60)
+            assert [gates_of(pod) for pod in await world.pods()] == [[stage.gate]] * 4
+            # While the gang waits for its last pod somebody deletes its group, and somebody else keeps that.
+            named = [each["metadata"]["name"] for each in await world.all(going)]
+            assert named
+            for name in named:
+                kept: Manifest = {"metadata": {"finalizers": ["example.com/kept"]}}
+                await world.user.merge_patch(going, Key("default", name), kept)
+                await world.user.delete(going, Key("default", name))
+            await world.user.delete(QUOTAS, Key("default", "few"))
+            await until_running(world, "train-0")
+        assert_groups_before_gates(history, stage, 5)
 
     run_world(story, stage.options)
