@@ -1,7 +1,9 @@
 """Edits that mean nothing, another operator, a set that is made again: who is restarted, and who is not."""
 
 import copy
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 import pytest
 from tests.scenarios.stories import (
@@ -10,6 +12,7 @@ from tests.scenarios.stories import (
     events_about,
     gpu_role,
     pass_time,
+    revision_of,
     scheduler_objects,
     set_condition,
     uid_of,
@@ -131,42 +134,70 @@ def test_another_version_of_the_operator_deletes_no_pod(monkeypatch: pytest.Monk
     run_world(story)
 
 
-MOVES = [("kai", "default"), ("volcano", "kai"), ("koordinator", "volcano"), ("yunikorn", "default")]
+SCHEDULERS = ("default", "kai", "volcano", "koordinator", "yunikorn")
+#: From each of them to each other one that is next to it in a circle, both ways.
+MOVES = [*pairwise((*SCHEDULERS, "default")), *pairwise(("default", *reversed(SCHEDULERS)))]
 
 
 @pytest.mark.parametrize(("first", "second"), MOVES, ids=["-".join(each) for each in MOVES])
 def test_another_scheduler_finds_nothing_of_the_first(first: str, second: str) -> None:
     """grove#837: a set that changes its scheduler leaves no object and no mark of the first one."""
     installed = tuple(name for name in (first, second) if name != "default")
+    enabled = load(configuration_for(*installed))
+    # Nothing of it fits, so that it moves at once.
+    full = WorldOptions(schedulers=installed, nodes=1, gpus=4, configuration=enabled)
+    marked = dict[str, Mapping[str, object]]()
+
+    async def born(world: World) -> None:
+        await world.apply(for_scheduler(second))
+        await pass_time(60)
+        marked["born"] = await marks(world)
 
     async def story(world: World) -> None:
-        # Nothing of it fits, so that it moves at once.
-        manifest = make.cliqueset_manifest("train", [gpu_role("worker", 2)])
-        manifest["metadata"]["annotations"] = {labels.SCHEDULER_BACKEND: first}
-        await world.apply(manifest)
+        await world.apply(for_scheduler(first))
         await pass_time(20)
-        born = marks(await world.pods())
-        manifest["metadata"]["annotations"] = {labels.SCHEDULER_BACKEND: second}
-        await world.apply(manifest)
+        before = await marks(world)
+        await world.apply(for_scheduler(second))
         await pass_time(60)
-        assert (await world.gang("train-0") or {})["metadata"]["labels"][labels.SCHEDULER_BACKEND] == second
-        pods = await world.pods()
-        assert len(pods) == 2
-        assert [key for key in marks(pods) & born if first in key or "pod-group" in key] == []
-        stage = STAGES["1.36" if first == "default" else first]
-        assert await scheduler_objects(world, stage) == []
-        await world.add_node("more", gpus=16)
-        await until_running(world, "train-0")
+        marked["moved"] = await marks(world)
+        assert marked["moved"] != before
+        assert await scheduler_objects(world, STAGES["1.36" if first == "default" else first]) == []
+        await world.add_node("more", gpus=32)
+        await until_running(world, "train-0", "train-0-sg-0")
 
-    enabled = load(configuration_for(*installed))
-    run_world(story, WorldOptions(schedulers=installed, nodes=1, gpus=4, configuration=enabled))
+    run_world(born, full)
+    run_world(story, full)
+    assert len(marked["born"]) > 9
+    # All is as if the set had been the second one's from the beginning.
+    assert marked["moved"] == marked["born"]
 
 
-def marks(pods: list[Manifest]) -> set[str]:
-    """The keys of all labels and annotations."""
-    return {
-        key for pod in pods for kind in ("labels", "annotations") for key in pod["metadata"].get(kind, ())
-    }
+def for_scheduler(name: str) -> Manifest:
+    group = make.scaling_group("sg", ["worker"], replicas=2, minAvailable=1)
+    marks = {labels.SCHEDULER_BACKEND: name}
+    return make.cliqueset_manifest("train", [gpu_role("worker", 2)], groups=[group], annotations=marks)
+
+
+#: How often a gang was started, and for which object a pod was told to its scheduler again.
+OF_A_MOVE = (labels.RESTARTS, labels.RESYNCED_FOR)
+
+
+async def marks(world: World) -> Mapping[str, object]:
+    """Every label and annotation of all that a set leads to, and what pods tell their scheduler."""
+    found: dict[str, object] = {}
+    for of in (kinds.GANGS, kinds.CLIQUES, kinds.SCALING_GROUPS, kinds.SERVICES):
+        for each in await world.all(of):
+            found[f"{of.kind} {each['metadata']['name']}"] = marks_of(each)
+    for pod in await world.pods():
+        told = json.dumps([marks_of(pod), pod["spec"]]).replace(revision_of(pod), "revision")
+        found[f"Pod {pod['spec']['hostname']}"] = json.loads(told)
+    return found
+
+
+def marks_of(each: Manifest) -> Manifest:
+    found = {kind: each["metadata"].get(kind, {}) for kind in ("labels", "annotations", "finalizers")}
+    marked = found["annotations"].items()
+    return {**found, "annotations": {key: value for key, value in marked if key not in OF_A_MOVE}}
 
 
 def test_an_error_that_stays_is_one_event_and_one_condition() -> None:
