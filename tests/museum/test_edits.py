@@ -4,6 +4,7 @@ import copy
 import json
 from collections.abc import Callable, Mapping
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from tests.scenarios.stories import (
@@ -200,24 +201,71 @@ def marks_of(each: Manifest) -> Manifest:
     return {**found, "annotations": {key: value for key, value in marked if key not in OF_A_MOVE}}
 
 
-def test_an_error_that_stays_is_one_event_and_one_condition() -> None:
+def lasting(of_role: Manifest | None = None, **fields: Any) -> Manifest:
+    """A set of one role with an error that lasts until somebody edits it."""
+    role = make.template("worker")
+    role["spec"] |= of_role or {}
+    return make.cliqueset_manifest("train", [role], **fields)
+
+
+def starting(name: str, after: str) -> Manifest:
+    role = make.template(name)
+    role["spec"]["startsAfter"] = [after]
+    return role
+
+
+#: Sets, and the conditions by which they tell what is wrong.
+ERRORS = {
+    "a scheduler that is unknown": (
+        lasting(annotations={labels.SCHEDULER_BACKEND: "nonesuch"}),
+        {"Accepted": "BackendNotEnabled"},
+    ),
+    "a pod that is bound by its author": (
+        lasting({"podSpec": {**make.pod_spec(), "nodeName": "node-0"}}),
+        {"Accepted": "Invalid"},
+    ),
+    "roles that wait for one another": (
+        make.cliqueset_manifest(
+            "train",
+            [starting("leader", "worker"), starting("worker", "leader")],
+            template={"cliqueStartupType": "CliqueStartupTypeExplicit"},
+        ),
+        {"Accepted": "Invalid"},
+    ),
+    "a topology that does not exist": (
+        lasting(template={"topologyConstraint": {"topologyName": "nowhere", "pack": {"required": "rack"}}}),
+        {"Accepted": "TopologyLevelsUnavailable", "TopologyLevelsUnavailable": "ClusterTopologyNotFound"},
+    ),
+    "devices that are shared by nothing": (
+        lasting(template={"resourceSharing": [{"name": "nowhere", "scope": "AllReplicas"}]}),
+        {"Degraded": "ResourceClaimTemplateNotFound"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("manifest", "reasons"), ERRORS.values(), ids=ERRORS)
+def test_an_error_that_stays_is_one_event_and_one_condition(
+    manifest: Manifest, reasons: Mapping[str, str]
+) -> None:
     """grove#286, grove#226: an error that stays is one event and one condition, however often it is met."""
 
     async def story(world: World) -> None:
-        manifest = make.cliqueset_manifest("train", {"worker": 1})
-        manifest["metadata"]["annotations"] = {labels.SCHEDULER_BACKEND: "nonesuch"}
         await world.apply(manifest)
         await world.settle()
+        first = {type_: await set_condition(world, "train", type_) for type_ in reasons}
         for number in range(20):
             patch = {"metadata": {"annotations": {"looked-at": str(number)}}}
             await world.user.merge_patch(kinds.CLIQUESETS, Key("default", "train"), patch)
             await pass_time(5)
-        accepted = await set_condition(world, "train", "Accepted")
-        assert (accepted["status"], accepted["reason"] != "") == ("False", True)
-        assert "nonesuch" in accepted["message"]
-        (told,) = await events_about(world, "PodCliqueSet", "train")
-        assert (told["type"], told["count"]) == ("Warning", 1)
-        assert told["message"] == accepted["message"]
+        await world.kill_operator()
+        await world.start_operator()
+        await world.settle()
+        told = {type_: await set_condition(world, "train", type_) for type_ in reasons}
+        assert {type_: each["reason"] for type_, each in told.items()} == reasons
+        assert all(told[each]["lastTransitionTime"] == first[each]["lastTransitionTime"] for each in told)
+        events = await events_about(world, "PodCliqueSet", "train")
+        warnings = [(each["message"], each["count"]) for each in events if each["type"] == "Warning"]
+        assert sorted(warnings) == sorted((each["message"], 1) for each in told.values())
 
     run_world(story)
 
