@@ -14,28 +14,41 @@ from tests.scenarios.stories import (
 from tests.scenarios.workloads import in_order
 
 from grove.api import kinds
+from grove.api.labels import LEGACY_GATE
 from grove.api.pod import Pod
 from grove.errors import Invalid
 from grove.meta import Key, Manifest, resource
 from grove.testing import make
 from grove.testing.world import CRDS, World, run_world
 
-FOREIGN = "example.com/licence"
+FOREIGN, QUOTA = "example.com/licence", "example.com/quota"
+OURS = "the gate of the stage"
 
 
+#: The gates that a template lists. Ours goes behind them, unless the template lists it itself somewhere.
+LISTED = {
+    "behind theirs": [FOREIGN, QUOTA],
+    "between theirs": [FOREIGN, OURS, QUOTA],
+    "before theirs": [OURS, FOREIGN, QUOTA],
+    "two of ours around theirs": [LEGACY_GATE, FOREIGN, OURS, QUOTA],
+}
+
+
+@pytest.mark.parametrize("listed", LISTED.values(), ids=LISTED)
 @pytest.mark.parametrize("stage", [STAGES["1.36"], STAGES["kai"]], ids=["1.36", "kai"])
-def test_gates_of_others_stay_on_the_pod(stage: Stage) -> None:
+def test_gates_of_others_stay_on_the_pod(stage: Stage, listed: list[str]) -> None:
     """grove#723: opening our gate leaves the gates of others on the pod."""
 
     async def story(world: World) -> None:
-        # Before and behind ours, and more than one of them.
-        gates = [{"name": FOREIGN}, {"name": "example.com/quota"}]
-        await world.apply(
-            stage.cliqueset(cliques=[make.template("worker", 2, pod={"schedulingGates": gates})])
-        )
-        await world.settle()
+        gates = [each.replace(OURS, stage.gate) for each in listed]
+        pod = {"schedulingGates": [{"name": each} for each in gates]}
+        async with History(world, kinds.PODS) as history:
+            await world.apply(stage.cliqueset(cliques=[make.template("worker", 2, pod=pod)]))
+            await world.settle()
+        made = [gates_of(seen.object) for seen in history.of("Pod", type_="ADDED")]
+        assert made == [gates if OURS in listed else [*gates, stage.gate]] * 2
         pods = await world.pods()
-        assert [gates_of(pod) for pod in pods] == [[FOREIGN, "example.com/quota"]] * 2
+        assert [gates_of(pod) for pod in pods] == [[FOREIGN, QUOTA]] * 2
         assert not any(pod["spec"].get("nodeName") for pod in pods)
 
     run_world(story, stage.options)
