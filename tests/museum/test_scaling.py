@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.scenarios.stories import STAGES, Stage, gpu_role, pass_time, uid_of
+from tests.scenarios.stories import STAGES, Stage, condition_of, gpu_role, pass_time, set_condition, uid_of
 
 from grove.api import kinds
 from grove.embedded.actors.kubelet import KubeletOptions
 from grove.meta import Key, Manifest, Resource
 from grove.testing import make
-from grove.testing.world import OPERATOR, World, WorldOptions, run_world
+from grove.testing.world import NODES, OPERATOR, World, WorldOptions, run_world
 
 
 def grouped(replicas: int = 2) -> Manifest:
@@ -164,49 +164,75 @@ def test_what_was_scaled_by_hand_survives_a_restart(restarted: Callable[[World],
     run_world(story)
 
 
-def test_a_breach_counts_placed_and_working_pods() -> None:
+async def crash(world: World, pod: Manifest) -> None:
+    """What a kubelet says of a container that runs and answers no probe any more."""
+    broken = {"metadata": {"annotations": {"embedded.grove.io/not-ready": "true"}}}
+    await world.user.merge_patch(kinds.PODS, Key("default", pod["metadata"]["name"]), broken)
+
+
+async def lose(world: World, pod: Manifest) -> None:
+    """A pod is deleted, and its node takes no other."""
+    await cordon(world, pod["spec"]["nodeName"], True)
+    await world.user.delete(kinds.PODS, Key("default", pod["metadata"]["name"]))
+
+
+async def cordon(world: World, node: str, unschedulable: bool | None) -> None:
+    await world.user.merge_patch(NODES, Key("", node), {"spec": {"unschedulable": unschedulable}})
+
+
+BREACHES = {
+    "a container that started and is not ready is a broken pod, although it is on a node": (
+        crash,
+        ("True", "InsufficientReadyPods", "1 of 3 placed pods ready or starting, at least 2 are needed"),
+    ),
+    "a pod that waits for a node is none that works": (
+        lose,
+        ("True", "ScheduledReplicasBelowMinAvailable", "1 pod is placed, at least 2 are needed"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("harm", "told"), BREACHES.values(), ids=BREACHES)
+def test_a_breach_counts_placed_and_working_pods(
+    harm: Callable[[World, Manifest], Awaitable[None]], told: tuple[str, str, str]
+) -> None:
     """grove#277, grove#614: a breach counts placed and working pods, says when it ends the gang, and does."""
+
+    async def breached(world: World) -> tuple[str, str, str]:
+        clique = await world.get(kinds.CLIQUES, "train-0-worker")
+        found = condition_of(clique, "MinAvailableBreached")
+        return found["status"], found["reason"], found["message"]
+
+    async def pending(world: World) -> str:
+        return str((await set_condition(world, "train", "GangTerminationPending")).get("message", ""))
 
     async def story(world: World) -> None:
         worker = gpu_role("worker", 3, minAvailable=2)
         await world.apply(make.cliqueset_manifest("train", [worker], template={"terminationDelay": "60s"}))
         await until_pods(world, 3)
-        before = {uid_of(pod) for pod in await world.pods()}
-
-        async def breached() -> Manifest:
-            found = await world.get(kinds.CLIQUES, "train-0-worker") or {}
-            return next(
-                each for each in found["status"]["conditions"] if each["type"] == "MinAvailableBreached"
-            )
-
-        async def pending() -> str:
-            found = await world.get(kinds.CLIQUESETS, "train") or {}
-            told = {each["type"]: each for each in found["status"]["conditions"]}
-            return str(told.get("GangTerminationPending", {}).get("message", ""))
-
-        first, second, _ = await world.pods()
-        # A container that started and is not ready is a broken pod, although it is on a node.
-        await crash(world, first)
+        first, second, third = await world.pods()
+        # The fourth node has room for nobody.
+        (spare,) = {f"node-{index}" for index in range(4)} - {
+            pod["spec"]["nodeName"] for pod in (first, second, third)
+        }
+        await cordon(world, spare, True)
+        await harm(world, first)
         await world.settle()
-        assert (await breached())["status"] == "False"
-        assert await pending() == ""
-        await crash(world, second)
+        assert (await breached(world))[0] == "False"
+        assert await pending(world) == ""
+        await harm(world, second)
         await world.settle()
-        assert ((await breached())["status"], (await breached())["reason"]) == (
-            "True",
-            "InsufficientReadyPods",
-        )
-        assert (await pending()).startswith("replica 0 is recycled at ")
-        assert {uid_of(pod) for pod in await world.pods()} == before
-        await pass_time(75)
-        assert not before & {uid_of(pod) for pod in await world.pods()}
+        assert await breached(world) == told
+        assert (await pending(world)).startswith("replica 0 is recycled at ")
+        left = {uid_of(pod) for pod in await world.pods()}
+        assert (len(left), uid_of(third) in left) == (3, True)
+        await pass_time(45)
+        assert {uid_of(pod) for pod in await world.pods()} == left
+        await pass_time(30)
+        assert not left & {uid_of(pod) for pod in await world.pods()}
+        for index in range(4):
+            await cordon(world, f"node-{index}", None)
         await until_pods(world, 3)
-        assert (await breached())["status"] == "False"
+        assert (await breached(world))[0] == "False"
 
     run_world(story)
-
-
-async def crash(world: World, pod: Manifest) -> None:
-    """What a kubelet says of a container that runs and answers no probe any more."""
-    broken = {"metadata": {"annotations": {"embedded.grove.io/not-ready": "true"}}}
-    await world.user.merge_patch(kinds.PODS, Key("default", pod["metadata"]["name"]), broken)
