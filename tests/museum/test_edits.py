@@ -107,6 +107,40 @@ def test_edits_without_meaning_restart_nothing(edited: Callable[[Manifest], Mani
     run_world(story)
 
 
+ORDERS = {
+    "containers": lambda containers: containers,
+    "arguments": lambda containers: containers[0]["args"],
+    "environment": lambda containers: containers[0]["env"],
+}
+
+
+@pytest.mark.parametrize("of", ORDERS.values(), ids=ORDERS)
+def test_another_order_of_a_list_is_an_edit_with_a_meaning(of: Callable[[list[Manifest]], list[Any]]) -> None:
+    """grove#565, grove#661, grove#662: edits that change no meaning restart nothing, edits of replicas neither."""
+    containers = [{**CONTAINERS[0], "args": ["--load", "--serve"]}, *CONTAINERS[1:]]
+    other = copy.deepcopy(containers)
+    of(other).reverse()
+
+    def order(listed: list[Any]) -> list[str]:
+        """The names in a list, without those that Grove adds."""
+        found = [each if isinstance(each, str) else str(each["name"]) for each in listed]
+        return [name for name in found if not name.startswith("GROVE_")]
+
+    async def story(world: World) -> None:
+        await world.apply(serving(containers=containers))
+        await until_running(world, "train-0")
+        before = {uid_of(pod) for pod in await world.pods()}
+        await world.apply(serving(containers=other))
+        await world.settle()
+        pods = await world.pods()
+        assert [pod["status"]["phase"] for pod in pods] == ["Running"] * 2
+        assert not before & {uid_of(pod) for pod in pods}
+        wanted = order(of(containers))[::-1]
+        assert [order(of(pod["spec"]["containers"])) for pod in pods] == [wanted] * 2
+
+    run_world(story)
+
+
 def test_another_version_of_the_operator_deletes_no_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     """grove#709, grove#808: another version of the operator deletes no pod of a set that nobody edited."""
 
