@@ -40,3 +40,6 @@ ROWS: Final[Mapping[str, str]] = {
     "koordinator, read in its code": "the match policy of a gang is written out",
     "kubernetes, read in its code": "the scheduler's group is there before gates open, and nine roles are no obstacle",
 }
+
+#: Rows with a test that is skipped where a program is missing, and that program. Another test of the row runs anywhere.
+NEEDS: Final[Mapping[str, str]] = {"grove#453": "Helm, by `make helm`"}

@@ -1,18 +1,51 @@
-"""Releases of the chart, with the real Helm: what it renders again, and what the operator made meanwhile."""
+"""Releases of the chart: what is rendered again, and what the operator made meanwhile.
 
+With the real Helm where it is installed; what the templates and the plain manifests say is read without it.
+"""
+
+import re
 from pathlib import Path
 from typing import Final
 
 import pytest
 import yaml
 from tests.cli.processes import kubectl, started
-from tests.deploy.helm import CHART, FOUND, MISSING, NAMESPACE, RELEASE, Installed, free_port, get
+from tests.deploy.helm import CHART, FOUND, MISSING, NAMESPACE, RELEASE, ROOT, Installed, free_port, get
 
 from grove.meta import Manifest
 
-pytestmark = pytest.mark.skipif(FOUND is None, reason=MISSING)
+with_helm = pytest.mark.skipif(FOUND is None, reason=MISSING)
 
 CERTIFICATE: Final = "grove-webhook-server-cert"
+
+
+TEMPLATES: Final = sorted((CHART / "templates").rglob("*.yaml"))
+PLAIN: Final = sorted((ROOT / "deploy").glob("*.yaml"))
+
+
+def documents(path: Path) -> list[str]:
+    """The objects in a file, as they are written; templates are no YAML."""
+    return re.split(r"^---$", path.read_text(), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "path", [*TEMPLATES, *PLAIN], ids=lambda path: str(path.relative_to(ROOT / "deploy"))
+)
+def test_nothing_that_is_rendered_has_a_certificate_in_it(path: Path) -> None:
+    """grove#453: rendering the chart again leaves the certificate of the webhooks in its Secret."""
+    assert "caBundle" not in path.read_text()
+    for document in documents(path):
+        if re.search(r"^kind: Secret$", document, re.MULTILINE):
+            # What is named like it for the end of a release holds nothing, and no upgrade applies it.
+            assert path.name == "cleanup.yaml"
+            assert "toYaml $hook" in document
+            assert not re.search(r"^(data|stringData|immutable|type):", document, re.MULTILINE)
+
+
+def test_the_object_that_ends_the_secret_is_created_after_everything_else_is_gone() -> None:
+    """grove#453: rendering the chart again leaves the certificate of the webhooks in its Secret."""
+    hooks = re.findall(r'"helm.sh/hook" "([^"]*)"', (CHART / "templates" / "cleanup.yaml").read_text())
+    assert hooks == ["post-delete"]
 
 
 class WithWebhooks(Installed):
@@ -31,6 +64,7 @@ class WithWebhooks(Installed):
         return found
 
 
+@with_helm
 def test_an_upgrade_leaves_the_certificate_that_the_operator_made(tmp_path: Path) -> None:
     """grove#453: rendering the chart again leaves the certificate of the webhooks in its Secret."""
     kubeconfig = tmp_path / "kubeconfig"
