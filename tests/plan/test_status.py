@@ -296,6 +296,33 @@ CLIQUES = {
 }
 
 
+def unready(reason: str = "", *, containers: str = "True", phase: str = "Running") -> list[Pod]:
+    """A pod that is ready, and one that is not and of which this is said."""
+    told = {"type": "Ready", "status": "False", **({"reason": reason} if reason else {})}
+    pod = make.pod_manifest(CLIQUE, 1, node="n2", phase=phase)
+    pod["status"]["conditions"] = [told, {"type": "ContainersReady", "status": containers}]
+    return [*READY_POD, make.view(Pod, pod)]
+
+
+@pytest.mark.parametrize(
+    ("there", "breached"),
+    {
+        "a node does not answer": (unready(), "True"),
+        "so does that of a pod that starts": (unready("ContainersNotReady", containers="False"), "False"),
+        "a readiness gate is closed": (unready("ReadinessGatesNotReady"), "False"),
+        "the pod has succeeded": (unready(phase="Succeeded"), "False"),
+    }.values(),
+)
+def test_a_pod_that_was_ready_on_a_node_that_does_not_answer_is_missing(
+    there: list[Pod], breached: str
+) -> None:
+    status = desired_clique_status(make.clique(CLIQUE, 2), there, now=NOW)
+    breach = next(each for each in status["conditions"] if each["type"] == conditions.MIN_AVAILABLE_BREACHED)
+    assert breach["status"] == breached
+    if breached == "True":
+        assert breach["message"] == "1 of 2 placed pods ready or starting, at least 2 are needed"
+
+
 @pytest.mark.parametrize("case", CLIQUES.values(), ids=CLIQUES)
 def test_clique_status(case: CliqueCase) -> None:
     status = desired_clique_status(make.clique(CLIQUE, 2), case.pods, now=NOW)

@@ -15,9 +15,12 @@ from tests.scenarios.workloads import wl1, wl2, wl5, workload
 
 from grove.api import conditions, kinds, labels
 from grove.api.event import EVENTS
+from grove.embedded.actors.nodes import LOST
 from grove.embedded.faults import Fault
 from grove.meta import Key, Manifest
 from grove.testing import make
+from grove.testing.deletions import LONGEST_LAG
+from grove.testing.portrait import Guard
 from grove.testing.world import NODES, OPERATOR, World, run_world
 
 DELAY = 10
@@ -223,6 +226,30 @@ def test_the_set_says_when_what_is_recycled_and_what_would_prevent_it() -> None:
         await uncordon(world)
         await until_ready(world, 10)
         assert await waits(world) == {}
+
+    play(STAGE, story)
+
+
+@pytest.mark.parametrize("stays", [True, False], ids=["stays silent", "answers again"])
+def test_a_pod_on_a_node_that_does_not_answer_is_missing_at_once(stays: bool) -> None:
+    async def story(world: World) -> None:
+        guard = Guard(world.cluster)
+        await start(world, wl1(STAGE, "wl", **WORKLOAD))
+        # So that no gang that has just been placed excuses what is deleted.
+        await asyncio.sleep(LONGEST_LAG)
+        before = await uids(world)
+        (pod, *_) = await living(world, "wl-0-pc-a")
+        node = Key("", pod["spec"]["nodeName"])
+        await world.user.merge_patch(NODES, node, {"metadata": {"annotations": {LOST: "true"}}})
+        await asyncio.sleep(DELAY - 4)
+        assert (await waits(world))["message"].endswith(" unless 1 more pod of wl-0-pc-a is ready")
+        if not stays:
+            await world.user.merge_patch(NODES, node, {"metadata": {"annotations": {LOST: None}}})
+        # Kubernetes itself deletes the pod after 300 seconds.
+        await asyncio.sleep(LONG_ENOUGH)
+        assert bool(before & await uids(world)) is not stays
+        assert len(await recycled(world)) == stays
+        assert (await waits(world), guard.broken) == ({}, [])
 
     play(STAGE, story)
 

@@ -12,6 +12,7 @@ from grove.api.pod import Pod
 from grove.meta import Condition, Manifest, find_condition
 from grove.plan.conditions import merged
 from grove.plan.last_errors import CodedError, last_errors
+from grove.plan.places import is_on_lost_node
 from grove.plan.standing import Standing, availability, standing_conditions
 from grove.plan.update.pods import NO_UPDATE, CliqueUpdate, outdated_pods
 from grove.plan.update.revisions import follows, pod_template_of
@@ -137,7 +138,7 @@ def _working(pods: Sequence[Pod]) -> tuple[int, int]:
     """How many pods are placed, and how many of these work.
 
     A pod that is still starting for the first time counts as working: start-up is not a failure. So does one
-    that has succeeded.
+    that has succeeded. One that was ready on a node that no longer answers does not.
     """
     placed = [pod for pod in pods if pod.bound and not pod.terminating]
     return len(placed), len(placed) - sum(map(_broken, placed))
@@ -222,6 +223,8 @@ def _least(minimum: int) -> str:
 def _broken(pod: Pod) -> bool:
     if pod.ready:
         return False
+    if is_on_lost_node(pod):
+        return True
     for status in pod.status.container_statuses:
         terminated = status.last_state.terminated if status.last_state else None
         if terminated is not None and terminated.exit_code != 0:

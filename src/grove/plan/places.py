@@ -25,6 +25,18 @@ def is_stuck(pod: Pod, now: datetime) -> bool:
     return pod.terminating and pod.may_run and _left(pod, now) <= 0
 
 
+def is_on_lost_node(pod: Pod) -> bool:
+    """Whether the pod was ready and its node no longer answers, so that nobody knows whether it still runs.
+
+    Then the node controller says that the pod is not ready, and gives no reason; a kubelet gives one. It
+    changes nothing of a pod that is still starting.
+    """
+    ready, containers = pod.condition("Ready"), pod.condition("ContainersReady")
+    if not pod.bound or not pod.active or ready is None or containers is None:
+        return False
+    return ready.status == "False" and not ready.reason and containers.is_true
+
+
 def leaving(
     clique: PodClique, pods: Iterable[Pod], predecessors: Iterable[Pod], now: datetime
 ) -> dict[int, Pod]:

@@ -190,11 +190,20 @@ def is_working(pod: Manifest) -> bool:
     """Whether a pod is on a node and is not broken: it may be starting, or have done its work."""
     if not pod["spec"].get("nodeName") or is_ready(pod):
         return bool(pod["spec"].get("nodeName"))
+    if runs(pod) and _is_on_lost_node(pod):
+        return False
     for each in pod["status"].get("containerStatuses") or ():
         ended = (each.get("lastState") or {}).get("terminated")
         if (ended is not None and ended.get("exitCode")) or (each.get("started") and not each.get("ready")):
             return False
     return bool(pod["status"].get("phase") != "Failed")
+
+
+def _is_on_lost_node(pod: Manifest) -> bool:
+    """Whether the node controller says that the pod is not ready: it gives no reason, as a kubelet does."""
+    told = {each["type"]: each for each in pod["status"].get("conditions") or ()}
+    ready, containers = told.get("Ready", {}), told.get("ContainersReady", {})
+    return (ready.get("status"), containers.get("status")) == ("False", "True") and not ready.get("reason")
 
 
 def _labels(obj: Manifest) -> Manifest:

@@ -61,6 +61,11 @@ SAID: dict[str, tuple[list[Pod], str, str]] = {
         "EvictionByEvictionAPI",
         "; ".join(f"pod p{index} on node n{index}: {DRAINED}" for index in range(3)) + " and 2 more nodes",
     ),
+    "from one node more than is told": (
+        [pod(f"p{index}", EVICTED, node=f"n{index}") for index in range(4)],
+        "EvictionByEvictionAPI",
+        "; ".join(f"pod p{index} on node n{index}: {DRAINED}" for index in range(3)) + " and 1 more node",
+    ),
     "preempted": (
         [pod("a", PREEMPTED)],
         "PreemptionByScheduler",

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 from grove.api import conditions
 from grove.api.pod import Pod
 from grove.meta import Condition
-from grove.plan.places import is_stuck
+from grove.plan.places import is_on_lost_node, is_stuck
+from grove.words import counted
 
 #: What the reasons of Kubernetes mean, and whether the message beside them says more.
 _WORDS: Final = {
@@ -44,15 +45,7 @@ def disruption_of(pod: Pod) -> Disruption | None:
         reason = said.reason or conditions.PREEMPTED
         words, tells_more = _WORDS.get(said.reason, (said.reason or "about to be terminated", True))
         return Disruption(reason, f"{words} ({said.message})" if tells_more and said.message else words)
-    return Disruption(conditions.NODE_NOT_READY, _LOST) if _node_is_lost(pod) else None
-
-
-def _node_is_lost(pod: Pod) -> bool:
-    """Whether somebody other than its kubelet says that the pod is not ready: a kubelet gives a reason."""
-    ready, containers = pod.condition("Ready"), pod.condition("ContainersReady")
-    if not pod.bound or not pod.active or ready is None or containers is None:
-        return False
-    return ready.status == "False" and not ready.reason and containers.is_true
+    return Disruption(conditions.NODE_NOT_READY, _LOST) if is_on_lost_node(pod) else None
 
 
 def disrupted(pods: Iterable[Pod], now: datetime) -> list[Condition]:
@@ -73,7 +66,8 @@ def disrupted(pods: Iterable[Pod], now: datetime) -> list[Condition]:
 def disruption_sentence(pods: Sequence[Pod]) -> str:
     """Which pods are taken away, from which nodes and why."""
     groups = _groups(pods)
-    more = f" and {len(groups) - _MOST_GROUPS} more nodes" if len(groups) > _MOST_GROUPS else ""
+    left = len(groups) - _MOST_GROUPS
+    more = f" and {counted(left, 'more node')}" if left > 0 else ""
     return "; ".join(map(_told, groups[:_MOST_GROUPS])) + more
 
 
