@@ -243,16 +243,24 @@ def test_the_countdown_says_what_goes_when_and_what_would_prevent_it() -> None:
     run_steps(story)
 
 
-def test_the_first_of_several_parts_is_told_and_how_many_follow() -> None:
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        ({1: 5, 0: 0}, "; and 1 other part later"),
+        ({1: 0, 2: 0}, "; and 1 other part at the same time"),
+        ({1: 0, 2: 5, 0: 0}, "; and 1 other part at the same time and 1 other part later"),
+    ],
+)
+def test_the_first_of_several_parts_is_told_and_how_many_follow(broken: dict[int, int], told: str) -> None:
     async def story(steps: Steps) -> None:
-        await running(steps, {**WORKERS, "spec": {**WORKERS["spec"], "replicas": 2}})
-        await break_(steps, "train-1-worker")
-        await asyncio.sleep(5)
-        await break_(steps, "train-0-worker")
-        told = recycling(steps).condition(await pending(steps))
-        assert told is not None
-        assert told.message.startswith("replica 1 ")
-        assert told.message.endswith("; and 1 other part later")
+        await running(steps, {**WORKERS, "spec": {**WORKERS["spec"], "replicas": 3}})
+        for replica, seconds in broken.items():
+            await break_(steps, f"train-{replica}-worker")
+            await asyncio.sleep(seconds)
+        condition = recycling(steps).condition(await pending(steps))
+        assert condition is not None
+        assert condition.message.startswith("replica 1 ")
+        assert condition.message.endswith(f"is ready{told}")
 
     run_steps(story)
 

@@ -89,12 +89,11 @@ class Recycling:
             return None
         first = waiting[0]
         message = f"{first.subject} is recycled at {timestamp(first.due)} {first.unless(self._pods_of)}"
-        more = f"; and {counted(len(waiting) - 1, 'other part')} later" if len(waiting) > 1 else ""
         return Condition(
             type=conditions.GANG_TERMINATION_PENDING,
             status="True",
             reason=conditions.MIN_AVAILABLE_BREACHED,
-            message=f"{message}{more}",
+            message=f"{message}{_others(waiting)}",
         )
 
     async def recycle(
@@ -130,6 +129,15 @@ class Recycling:
 
     def _pods_of(self, clique: PodClique) -> list[Pod]:
         return list(self.deps.cache.store(Pod).index(PODS_BY_OWNER, clique.uid))
+
+
+def _others(waiting: Sequence[Termination]) -> str:
+    """How many parts are recycled besides the first, and when."""
+    first, *others = (timestamp(each.due) for each in waiting)
+    together = others.count(first)
+    numbers = (together, "at the same time"), (len(others) - together, "later")
+    words = [f"{counted(number, 'other part')} {when}" for number, when in numbers if number]
+    return f"; and {' and '.join(words)}" if words else ""
 
 
 def _identity(termination: Termination) -> tuple[str, str]:

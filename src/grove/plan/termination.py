@@ -33,26 +33,65 @@ DEFAULT_DELAY = timedelta(hours=4)
 
 
 @dataclass(frozen=True, slots=True)
+class Need:
+    """What must recover before a certain time: so many of several parts, each with all of its cliques."""
+
+    due: datetime
+    #: The cliques below their minimum: one by itself, or those of each broken replica of a scaling group.
+    parts: tuple[tuple[PodClique, ...], ...]
+    #: How many of the parts.
+    number: int = 1
+    #: The scaling group whose replicas the parts are; empty for a clique by itself.
+    group: str = ""
+
+    def missing(self, pods_of: PodsOf) -> int:
+        """How many parts must still recover; what the cliques say of themselves may be older than this."""
+        broken = [each for each in self.parts if any(is_breached(clique, pods_of(clique)) for clique in each)]
+        return max(0, self.number - (len(self.parts) - len(broken)))
+
+    def words(self, pods_of: PodsOf) -> list[str]:
+        """The fewest pods that would do: `1 more pod of train-0-decode`."""
+        lacks = [[(each.name, shortfall(each, pods_of(each))) for each in part] for part in self.parts]
+        broken = [lack for lack in lacks if _total(lack)]
+        chosen = sorted(broken, key=_total)[: self.missing(pods_of)]
+        words = [f"{counted(pods, 'more pod')} of {name}" for lack in chosen for name, pods in lack if pods]
+        if 0 < len(chosen) < len(broken):
+            other = "another replica" if len(chosen) == 1 else "other replicas"
+            lacks_of = "lacks" if len(chosen) == 1 else "lack"
+            words[-1] += f" (or what {other} of {self.group} {lacks_of})"
+        return words
+
+
+def _total(lack: Iterable[tuple[str, int]]) -> int:
+    return sum(pods for _, pods in lack)
+
+
+@dataclass(frozen=True, slots=True)
 class Termination:
     """That the pods of some cliques are deleted at a certain time, unless those that are breached recover."""
 
-    replica: int
-    due: datetime
+    #: What is recycled: `replica 0`, `replica 2 of train-0-decode (gang train-0-decode-1)`.
+    subject: str
     #: All cliques whose pods are deleted.
     cliques: tuple[PodClique, ...]
-    #: Those below their minimum that decide it.
-    breached: tuple[PodClique, ...]
+    #: What must recover; the earliest decides when.
+    needs: tuple[Need, ...]
     #: The replica of a scaling group that is recycled; empty where the whole replica of the set is.
     group_replica: str = ""
 
     @property
-    def subject(self) -> str:
-        """What is recycled: `replica 0`, `group replica train-0-decode-1`."""
-        return f"group replica {self.group_replica}" if self.group_replica else f"replica {self.replica}"
+    def due(self) -> datetime:
+        """When the pods are deleted."""
+        return min(each.due for each in self.needs)
+
+    @property
+    def breached(self) -> tuple[PodClique, ...]:
+        """The cliques below their minimum that decide it."""
+        return tuple(clique for need in self.needs for part in need.parts for clique in part)
 
     def doomed(self, pods_of: PodsOf, now: datetime) -> list[Pod]:
         """The pods that are deleted now; none while it is not due, or when the breach is over."""
-        if now < self.due or not any(is_breached(each, pods_of(each)) for each in self.breached):
+        if not any(each.due <= now and each.missing(pods_of) for each in self.needs):
             return []
         return [pod for pod in self._old(pods_of) if not pod.terminating]
 
@@ -62,8 +101,7 @@ class Termination:
 
     def unless(self, pods_of: PodsOf) -> str:
         """What would prevent it: `unless 1 more pod of train-0-decode is ready`."""
-        missing = [(each.name, shortfall(each, pods_of(each))) for each in self.breached]
-        words = [f"{counted(number, 'more pod')} of {name}" for name, number in missing if number]
+        words = [each for need in self.needs for each in need.words(pods_of)]
         are = "is" if len(words) == 1 and words[0].startswith("1 ") else "are"
         return f"unless {' and '.join(words)} {are} ready" if words else "unless its pods become ready"
 
@@ -104,8 +142,7 @@ def _of_replica(
     delay: timedelta,
 ) -> list[Termination]:
     planned = list(layout.cliques(replica))
-    whole = tuple(cliques[each.name] for each in planned if each.name in cliques)
-    lost = _breaches((each for each in planned if each.group is None), cliques)
+    needs = _needs(_breaches((each for each in planned if each.group is None), cliques), delay)
     alone: list[Termination] = []
     for name, config in layout.groups(replica):
         members = _group_replicas(planned, name)
@@ -116,22 +153,31 @@ def _of_replica(
         short = sum(_falls_short(each, cliques) for each in members.values())
         since = _minimum_lost(broken.values(), spare, groups.get(name) if short > spare else None)
         if since is not None:
-            lost += [_Breach(each.clique, since) for breaches in broken.values() for each in breaches]
+            parts = tuple(tuple(each.clique for each in breaches) for breaches in broken.values())
+            needs.append(Need(since + delay, parts, min(len(parts), max(1, short - spare)), name))
             continue
         for number, breaches in broken.items():
-            alone.append(
-                Termination(
-                    replica,
-                    _earliest(breaches) + delay,
-                    tuple(cliques[each.name] for each in members[number] if each.name in cliques),
-                    tuple(each.clique for each in breaches),
-                    GroupReplica(config, name, number).name,
-                )
-            )
-    if not lost:
+            member = GroupReplica(config, name, number)
+            there = _there(members[number], cliques)
+            subject = f"replica {number} of {name} ({_of_gang(layout, replica, member)})"
+            alone.append(Termination(subject, there, tuple(_needs(breaches, delay)), member.name))
+    if not needs:
         return alone
-    due = _earliest(lost) + delay
-    return [Termination(replica, due, whole, tuple(each.clique for each in lost)), *alone]
+    return [Termination(f"replica {replica}", _there(planned, cliques), tuple(needs)), *alone]
+
+
+def _of_gang(layout: Layout, replica: int, member: GroupReplica) -> str:
+    """Which gang: their names look like those of replicas of groups, and count from the group's minimum."""
+    return f"{'' if member.scaled else 'in '}gang {layout.gang_of(replica, member)}"
+
+
+def _there(planned: Iterable[PlannedClique], cliques: Mapping[str, PodClique]) -> tuple[PodClique, ...]:
+    return tuple(cliques[each.name] for each in planned if each.name in cliques)
+
+
+def _needs(breaches: "Iterable[_Breach]", delay: timedelta) -> list[Need]:
+    """Each of these cliques must recover."""
+    return [Need(each.since + delay, ((each.clique,),)) for each in breaches]
 
 
 @dataclass(frozen=True, slots=True)
