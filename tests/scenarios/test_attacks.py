@@ -7,7 +7,16 @@ from typing import Final
 import pytest
 from tests.scenarios.disturbances import take_a_podgroup_from_the_gang
 from tests.scenarios.disturbing import Disturbance, Scene, cordon, play
-from tests.scenarios.stories import STAGES, Stage, gpu_role, key, pass_time, until_phase, until_running
+from tests.scenarios.stories import (
+    STAGES,
+    Stage,
+    gpu_role,
+    key,
+    pass_time,
+    set_condition,
+    until_phase,
+    until_running,
+)
 
 from grove.api import kinds, labels
 from grove.meta import Manifest
@@ -153,6 +162,26 @@ def test_a_gang_whose_pods_completed_says_so_and_keeps_its_places(stage: Stage) 
         for clique in await world.all(kinds.CLIQUES):
             said = {each["type"]: each["status"] for each in clique["status"]["conditions"]}
             assert said["MinAvailableBreached"] == "False"
+        ready = await set_condition(world, "train", "Ready")
+        assert (ready["status"], ready["reason"]) == ("False", "PodsSucceeded")
+        assert (await set_condition(world, "train", "Progressing"))["status"] == "False"
+
+    run_world(story, stage.options)
+
+
+def test_a_set_of_which_a_role_completed_and_another_one_runs_says_which_role() -> None:
+    stage = STAGES["1.36"]
+
+    async def story(world: World) -> None:
+        await world.apply(stage.cliqueset(cliques=[completing("leader", "5s"), gpu_role("worker", 1, 4)]))
+        await until_running(world, "train-0")
+        await pass_time(40)
+        assert (await world.gang("train-0") or {})["status"]["phase"] == "Running"
+        available = await set_condition(world, "train", "Available")
+        assert available["message"] == (
+            "0 of 1 replicas are available; gang train-0: train-0-leader: 0 of 1 pods are ready, 1 succeeded"
+        )
+        assert (await set_condition(world, "train", "Progressing"))["status"] == "False"
 
     run_world(story, stage.options)
 

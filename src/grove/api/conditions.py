@@ -309,6 +309,7 @@ TABLE: Final[tuple[Entry, ...]] = (
         (
             ALL_GANGS_READY,
             GANGS_NOT_READY,
+            PODS_SUCCEEDED,
             UPDATE_IN_PROGRESS,
             INVALID,
             LIMIT_EXCEEDED,

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from grove.api import conditions, labels, names
+from grove.api import conditions, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
@@ -22,6 +22,7 @@ from grove.errors import (
 )
 from grove.meta import Condition, Manifest, find_condition, is_true
 from grove.plan.availability import ReplicaCliques, are_available, is_updated
+from grove.plan.completion import has_ended, is_over
 from grove.plan.conditions import merged
 from grove.plan.last_errors import CodedError, last_errors
 from grove.plan.layout import Layout, PlannedGang
@@ -79,8 +80,11 @@ class _Counts:
     available: Sequence[int]
     scheduled: int
     updated: int
-    #: The first gang that is not ready: the base of a replica that is not available, or else any other.
-    waiting: str = ""
+    #: The first gang that is not ready: the base of a replica that is not available, or else any other; one
+    #: whose pods have run to their end only where there is no other.
+    waiting: PlannedGang | None = None
+    #: Whether only pods that have run to their end are missing.
+    finished: bool = False
     #: The first gang that works and has pods for which there is no room.
     growing: str = ""
 
@@ -127,11 +131,13 @@ def _counted(cliqueset: PodCliqueSet, facts: SetFacts) -> Work[_Counts]:
     pace, layout = Pace(), Layout(cliqueset.name, cliqueset.template, facts.scaled_to)
     available: list[int] = []
     scheduled = updated = 0
-    # The base gang of the first replica that is not available, and the first gang that waits in the others.
-    unavailable = unready = growing = ""
+    # The base gang of the first replica that is not available, and the first gang that waits in the others;
+    # and the first of which nothing more is to come.
+    unavailable = unready = ended = None
+    growing = ""
     for index in range(cliqueset.spec.replicas):
         if not left:
-            unavailable = unavailable or names.base_gang(cliqueset.name, index)
+            unavailable = unavailable or layout.base_gang(index)
             break
         if pace.spent(_REPLICA):
             yield
@@ -142,11 +148,18 @@ def _counted(cliqueset: PodCliqueSet, facts: SetFacts) -> Work[_Counts]:
         if replica.available(layout, index):
             available.append(index)
             updated += index not in facts.behind and _updated(replica)
-            unready = unready or _first_waiting(planned, facts)
+            waits = _first_waiting(planned, facts)
+            if waits is not None and is_over(replica.all()):
+                ended = ended or waits
+            else:
+                unready = unready or waits
             growing = growing or _first_growing(planned, facts)
+        elif is_over(replica.all()):
+            ended = ended or planned[0]
         else:
-            unavailable = unavailable or planned[0].name
-    return _Counts(available, scheduled, updated, unavailable or unready, growing)
+            unavailable = unavailable or planned[0]
+    waiting = unavailable or unready
+    return _Counts(available, scheduled, updated, waiting or ended, bool(ended and not waiting), growing)
 
 
 def _how_far(cliqueset: PodCliqueSet, counts: _Counts, facts: SetFacts) -> Condition | None:
@@ -209,7 +222,7 @@ def _first_reason(counts: _Counts, facts: SetFacts, degraded: Condition | None) 
         return f"refused: {in_one_sentence(facts.refused)}"
     if degraded is not None:
         return f"degraded: {degraded.message}"
-    if counts.waiting:
+    if counts.waiting is not None:
         return _why_not(counts.waiting, facts)
     more = _above_minimum(facts.gangs[counts.growing]) if counts.growing else None
     return f"gang {counts.growing}: {more.message}" if more is not None else ""
@@ -242,9 +255,11 @@ def _standing(counts: _Counts, facts: SetFacts, degraded: Condition | None, why:
 
     Gangs of an earlier template are not by that spec, whether the update goes on or stands still.
     """
-    gangs_ready = not counts.waiting and not facts.refused
+    gangs_ready = counts.waiting is None and not facts.refused
+    finished = counts.finished and facts.update is None and not facts.refused
     ready = gangs_ready and facts.update is None
     reason = conditions.ALL_GANGS_READY if ready else conditions.GANGS_NOT_READY
+    reason = conditions.PODS_SUCCEEDED if finished else reason
     if gangs_ready and facts.update is not None:
         reason, message = conditions.UPDATE_IN_PROGRESS, facts.update.message
     else:
@@ -255,6 +270,7 @@ def _standing(counts: _Counts, facts: SetFacts, degraded: Condition | None, why:
         why or message,
         stalled=why if facts.refused or degraded is not None else "",
         stalled_reason=degraded.reason if degraded is not None and not facts.refused else facts.refusal,
+        finished=finished,
     )
 
 
@@ -266,15 +282,15 @@ def _errors(facts: SetFacts) -> list[CodedError]:
     return [*refused, *missing, *facts.failures]
 
 
-def _first_waiting(planned: Sequence[PlannedGang], facts: SetFacts) -> str:
+def _first_waiting(planned: Sequence[PlannedGang], facts: SetFacts) -> PlannedGang | None:
     """The first scaled gang that lacks ready pods, in a replica that has its minimum.
 
     Asked of the cliques, as availability is, so that both change with the same write.
     """
     for gang in planned:
         if gang.base and not are_available([facts.cliques.get(clique.name) for clique in gang.cliques]):
-            return gang.name
-    return ""
+            return gang
+    return None
 
 
 def _first_growing(planned: Sequence[PlannedGang], facts: SetFacts) -> str:
@@ -292,13 +308,15 @@ def _above_minimum(gang: PodGang) -> Condition | None:
     return found if found is not None and found.is_true else None
 
 
-def _why_not(name: str, facts: SetFacts) -> str:
+def _why_not(planned: PlannedGang, facts: SetFacts) -> str:
     """The most telling sentence about one gang: what keeps it from being placed, or ready."""
-    gang = facts.gangs.get(name)
+    name, gang = planned.name, facts.gangs.get(planned.name)
     if gang is None:
         return f"gang {name} does not exist yet"
     found = why_not(gang.status.conditions)
-    if found is None or found.condition is None:
+    if found is None:
+        return _what_has_ended(planned, facts)
+    if found.condition is None:
         return ""
     # Not the cause: while pods are missing, Initialized counts them and ends with the cause.
     message = found.condition.message or found.condition.reason
@@ -306,6 +324,17 @@ def _why_not(name: str, facts: SetFacts) -> str:
     if disruption is not None and disruption.is_true:
         message = f"{message.rstrip('.')}; {disruption.message}"
     return f"gang {name}: {message}"
+
+
+def _what_has_ended(planned: PlannedGang, facts: SetFacts) -> str:
+    """Which pods of a gang that runs have succeeded, so that fewer than its minimum are ready; or nothing."""
+    for each in planned.cliques:
+        clique = facts.cliques.get(each.name)
+        if clique is None or not has_ended(clique):
+            continue
+        told = find_condition(clique.status.conditions, conditions.READY)
+        return f"gang {planned.name}: {clique.name}: {told.message}" if told is not None else ""
+    return ""
 
 
 def _placed(gang: PodGang | None) -> bool:

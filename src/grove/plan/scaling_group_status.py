@@ -11,6 +11,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Condition, Manifest, find_condition, is_true
 from grove.plan.availability import is_updated
+from grove.plan.completion import is_over
 from grove.plan.conditions import merged
 from grove.plan.last_errors import MOST_ERRORS, CodedError, last_errors
 from grove.plan.standing import Standing, availability, standing_conditions
@@ -35,6 +36,8 @@ class GroupCounts:
     #: The first replica that is not available, and whether it is placed; None when all are.
     waiting: int | None = None
     waiting_placed: bool = False
+    #: Whether only pods that have run to their end are missing.
+    finished: bool = False
 
 
 class _Replica(NamedTuple):
@@ -119,6 +122,7 @@ def count_replicas(group: PodCliqueScalingGroup, cliques: Mapping[str, PodClique
     scheduled = available = updated = unbreached = 0
     looked_at = 0
     waiting: tuple[int, bool] | None = None
+    ended: tuple[int, bool] | None = None
     for members in _replicas(group, cliques):
         replica = _replica(members)
         unbreached += replica.unbreached
@@ -126,12 +130,15 @@ def count_replicas(group: PodCliqueScalingGroup, cliques: Mapping[str, PodClique
         available += replica.available
         updated += replica.updated
         if waiting is None and not replica.available:
-            waiting = (looked_at, replica.scheduled)
+            first = (looked_at, replica.scheduled)
+            over = is_over(members)
+            waiting, ended = (None, ended or first) if over else (first, ended)
         looked_at += 1
     if waiting is None and looked_at < group.spec.replicas:
         waiting = (looked_at, False)
-    first, placed = waiting or (None, False)
-    return GroupCounts(scheduled, available, updated, unbreached, first, placed)
+    number, placed = waiting or ended or (None, False)
+    finished = waiting is None and ended is not None
+    return GroupCounts(scheduled, available, updated, unbreached, number, placed, finished)
 
 
 def _replica(members: Sequence[PodClique | None]) -> _Replica:
@@ -204,6 +211,7 @@ def _standing(group: PodCliqueScalingGroup, counts: GroupCounts, errors: Sequenc
         conditions.ALL_REPLICAS_AVAILABLE if ready else conditions.REPLICAS_UNAVAILABLE,
         f"{counts.available} of {group.spec.replicas} replicas are available{_first_waiting(group, counts)}",
         stalled=errors[0].text if errors else "",
+        finished=counts.finished,
     )
 
 
@@ -215,7 +223,8 @@ def _first_waiting(group: PodCliqueScalingGroup, counts: GroupCounts) -> str:
     index = labels.number(group.labels, labels.SET_REPLICA_INDEX) or 0
     base = names.base_gang(group.labels.get(labels.PART_OF, ""), index)
     gang = names.scaled_gang(group.name, above) if above >= 0 else base
-    return f"; replica {counts.waiting} (gang {gang}) is not {'ready' if counts.waiting_placed else 'placed'}"
+    state = "is not ready" if counts.waiting_placed else "is not placed"
+    return f"; replica {counts.waiting} (gang {gang}) {'has completed' if counts.finished else state}"
 
 
 def _available(group: PodCliqueScalingGroup, counts: GroupCounts) -> Condition:
