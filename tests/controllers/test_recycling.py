@@ -160,6 +160,39 @@ def test_a_clique_that_recovers_in_time_keeps_its_pods() -> None:
     run_steps(story)
 
 
+def test_a_clique_that_recovered_keeps_its_pods_though_the_cache_does_not_show_it() -> None:
+    async def story(steps: Steps) -> None:
+        await running(steps, WORKERS)
+        name, *_ = await pods_of(steps, "train-0-worker")
+        await break_(steps, "train-0-worker")
+        await steps.stop_watching()
+        await ready(steps, name, "True")
+        await asyncio.sleep(DELAY + 2)
+        outcome = await recycle(steps)
+        assert isinstance(outcome, After), "it is asked again, because the cache may go on telling nothing"
+        assert steps.writes() == []
+        await ready(steps, name, "False")
+        assert await recycle(steps) == DONE
+        assert steps.writes() == ["delete pods"] * 3
+
+    run_steps(story)
+
+
+def test_the_api_server_is_asked_once_for_each_replica_that_is_recycled_and_not_before() -> None:
+    async def story(steps: Steps) -> None:
+        await running(steps, WORKERS)
+        await break_(steps, "train-0-worker")
+        await seen(steps)
+        before = len(steps.world.cluster.requests)
+        await recycle(steps)
+        await asyncio.sleep(DELAY + 2)
+        await recycle(steps)
+        asked = [(each.verb, each.resource) for each in list(steps.world.cluster.requests)[before:]]
+        assert [each for each in asked if each == ("list", "pods")] == [("list", "pods")]
+
+    run_steps(story)
+
+
 def test_a_clique_that_never_had_its_minimum_is_not_recycled() -> None:
     async def story(steps: Steps) -> None:
         await steps.gang_with_pods(WORKERS)

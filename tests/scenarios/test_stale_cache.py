@@ -4,8 +4,9 @@ import asyncio
 from collections import Counter
 
 import pytest
+from tests.scenarios.restless import NOT_READY
 
-from grove.api import kinds
+from grove.api import conditions, kinds
 from grove.embedded.actors.kubelet import KubeletOptions
 from grove.embedded.faults import Fault
 from grove.meta import Key, Resource
@@ -131,3 +132,32 @@ def test_no_place_has_two_pods_however_little_the_watch_tells_of_pods_that_someb
         assert [await world.phase(gang) for gang in ("train-0", "train-1")] == ["Running", "Running"]
 
     run_world(story)
+
+
+def test_a_gang_that_recovered_is_not_recycled_because_the_watch_of_its_pods_stands_still() -> None:
+    async def story(world: World) -> None:
+        manifest = make.cliqueset_manifest("train", {"worker": 3}, template={"terminationDelay": "30s"})
+        await world.apply(manifest)
+        await world.settle()
+        before = {pod["metadata"]["uid"] for pod in await world.pods()}
+        key = Key("default", (await world.pods())[0]["metadata"]["name"])
+        await world.user.merge_patch(kinds.PODS, key, {"metadata": {"annotations": {NOT_READY: "true"}}})
+        await asyncio.sleep(5)
+        assert await counts_down(world)
+        world.cluster.faults.add(Fault("stall", resource="pods", user=OPERATOR.name))
+        world.cluster.drop_watches()
+        await asyncio.sleep(1)
+        await world.user.merge_patch(kinds.PODS, key, {"metadata": {"annotations": {NOT_READY: None}}})
+        await asyncio.sleep(26)
+        world.cluster.faults.clear()
+        await asyncio.sleep(20)
+        assert before == {pod["metadata"]["uid"] for pod in await world.pods()}
+        assert not await counts_down(world), "what the API server told makes the operator list its pods anew"
+
+    run_world(story)
+
+
+async def counts_down(world: World) -> bool:
+    """Whether the set says that something of it is recycled."""
+    cliqueset = await world.get(kinds.CLIQUESETS, "train") or {}
+    return any(each["type"] == conditions.GANG_TERMINATION_PENDING for each in cliqueset["status"]["conditions"])

@@ -1,12 +1,14 @@
 """Carries out gang termination: deletes the pods of what was below its minimum for too long.
 
 What is recycled, and when, is decided in `plan.termination`. The cliques make the pods again, and a gang that
-has lost all of its pods is restarted, so that it is placed as a whole.
+has lost all of its pods is restarted, so that it is placed as a whole. The cache only tells what seems to be
+due: it may be old, and nothing is deleted before the API server's pods have said the same.
 """
 
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from grove.api import conditions, kinds
 from grove.api.clique import PodClique
@@ -21,8 +23,11 @@ from grove.plan.children import CliqueSetState
 from grove.plan.clique_status import is_breached
 from grove.plan.conditions import timestamp
 from grove.plan.termination import Termination, termination_delay, terminations
-from grove.runtime.outcome import DONE, After, Outcome
+from grove.runtime.outcome import DONE, After, Outcome, soonest
 from grove.words import counted
+
+#: How long to wait for the cache where the API server says that what seems to be due has recovered.
+RECOVERED_SECONDS: Final = 15.0
 
 log = logging.getLogger(__name__)
 
@@ -100,10 +105,12 @@ class Recycling:
         self, seen: CliqueSetState, waiting: Sequence[Termination], barrier: WriteBarrier
     ) -> Outcome:
         """Delete the pods of what is due now; and when the next is."""
-        key, now = seen.cliqueset.key, self.deps.clock.now()
+        key, now, recovered = seen.cliqueset.key, self.deps.clock.now(), False
         for each in waiting:
-            pods = each.doomed(self._pods_of, now)
-            if not pods:
+            if not each.doomed(self._pods_of, now):
+                continue
+            if not (pods := await self._doomed_there(key, each)):
+                recovered = True
                 continue
             deletions = [Delete(kinds.PODS, pod.key, pod.uid) for pod in pods]
             applied = await self.deps.applier.apply(deletions, barrier=barrier, key=key)
@@ -117,10 +124,25 @@ class Recycling:
             log.info("gang recycled", extra={"set": str(key), "part": each.subject, "pods": len(pods)})
             self.deps.milestones.recycled()
             self.deps.recorder.send(events.recycled(seen.cliqueset, each, len(pods)))
+        again = After(RECOVERED_SECONDS, "the cache does not show yet that a gang recovered")
         later = [each.due for each in waiting if each.due > now]
         if not later:
-            return DONE
-        return After((min(later) - now).total_seconds(), "a gang is recycled unless it recovers")
+            return again if recovered else DONE
+        due = After((min(later) - now).total_seconds(), "a gang is recycled unless it recovers")
+        return soonest(due, again) if recovered else due
+
+    async def _doomed_there(self, key: Key, due: Termination) -> list[Pod]:
+        """The pods that are deleted as the API server has them; where it has no breach, the cache is old."""
+        there = await self.deps.removal.pods_there(key, due.replica)
+
+        def pods_of(clique: PodClique) -> list[Pod]:
+            return there.get(clique.uid, [])
+
+        if due.holds_nodes(pods_of) and (pods := due.doomed(pods_of, self.deps.clock.now())):
+            return pods
+        if (informer := self.deps.cache.informer(kinds.PODS)) is not None:
+            informer.doubt()
+        return []
 
     def forget(self, key: Key) -> None:
         """The set is gone."""

@@ -8,7 +8,7 @@ awaited, and every deletion names the version that was decided on. The collector
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from grove.api import kinds, labels
@@ -227,6 +227,17 @@ class Removal:
             and only_owner(there) == only_owner(item)
             and (fate := owners.fate(there)) is not Fate.STAYS
         }
+
+    async def pods_there(self, cliqueset: Key, replica: int) -> Mapping[str, list[Pod]]:
+        """The pods of a replica of a set as the API server has them now, by the UID of their owner."""
+        selector = f"{labels.PART_OF}={cliqueset.name},{labels.SET_REPLICA_INDEX}={replica}"
+        found: dict[str, list[Pod]] = {}
+        for pod in await self._client.list_all(
+            kinds.PODS, type=Pod, namespace=cliqueset.namespace, labels=selector
+        ):
+            if pod.owner is not None:
+                found.setdefault(pod.owner.uid, []).append(pod)
+        return found
 
     async def _there(self, resource: Resource, key: Key) -> Object | None:
         try:
