@@ -3,23 +3,27 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 import pytest
 from tests.plan.looks import again, grown
 
-from grove.api import labels
+from grove.api import labels, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.api.pod import Pod
-from grove.meta import Manifest
+from grove.meta import Manifest, Object
 from grove.plan.children import CliqueSetState
+from grove.plan.children.cliques import has_template
 from grove.plan.update.replicas import SetUpdate, UpdateState, plan_update, update_progress
 from grove.plan.update.words import update_condition
 from grove.testing import make
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+R = TypeVar("R", bound=Object)
 BEGAN = "2026-01-01T11:00:00Z"
 
 
@@ -254,6 +258,50 @@ def test_a_template_that_nobody_recorded_is_not_made_up() -> None:
         known.cliqueset, known.layout, known.cliques, known.gangs, placed=known.placed, pods_of=known.pods_of
     )
     assert plan_update(lost).revision(1) is None
+
+
+def forged(seen: CliqueSetState) -> CliqueSetState:
+    """The same with another image under the name of the first record."""
+    kind = next(each for each in seen.children if each.kind == "ControllerRevision")
+    kept = grown(asked("three", 1)).recorded.values()
+    (other,) = [each for each in kept if "three" in repr(each.data)]
+    records = {
+        name: msgspec.structs.replace(each, data=other.data) if "one" in repr(each.data) else each
+        for name, each in seen.recorded.items()
+    }
+    return replace(seen, children={**seen.children, kind: records})
+
+
+def test_a_record_that_holds_another_template_than_it_is_named_for_is_not_believed() -> None:
+    seen = forged(world(2, "two"))
+    known = replace(state(seen, asked("two", 2, turns=[0])), has=partial(has_template, seen))
+    found = plan_update(known)
+    assert found.revision(1) is None
+    assert [each.name for each in found.disbelieved] == [names.template_revision("t", ONE)]
+    assert plan_update(replace(known, recorded={})).disbelieved == [], "that there is none is no surprise"
+
+
+def test_a_record_whose_name_an_earlier_release_made_is_known_by_what_its_followers_have() -> None:
+    seen, opaque = world(2, "two"), "madebyothers"
+    records = {names.template_revision("t", opaque): seen.recorded[names.template_revision("t", ONE)]}
+
+    def following(item: R) -> R:
+        annotations = {**item.metadata.annotations, labels.TEMPLATE_REVISION: opaque}
+        metadata = msgspec.structs.replace(item.metadata, annotations=annotations)
+        return msgspec.structs.replace(item, metadata=metadata)
+
+    known = state(seen, asked("two", 2, turns=[0]))
+    known = replace(
+        known,
+        recorded={**seen.recorded, **records},
+        gangs={name: following(each) for name, each in known.gangs.items()},
+        cliques={name: following(each) for name, each in known.cliques.items()},
+        has=partial(has_template, seen),
+    )
+    believed = plan_update(known).revision(1)
+    assert believed is not None
+    assert believed.template.cliques[0].spec.pod_spec["containers"][0]["image"] == "one"
+    assert plan_update(replace(known, cliques={})).revision(1) is None, "nothing tells what it should be"
 
 
 ONE, TWO = (

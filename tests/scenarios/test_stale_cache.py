@@ -160,4 +160,6 @@ def test_a_gang_that_recovered_is_not_recycled_because_the_watch_of_its_pods_sta
 async def counts_down(world: World) -> bool:
     """Whether the set says that something of it is recycled."""
     cliqueset = await world.get(kinds.CLIQUESETS, "train") or {}
-    return any(each["type"] == conditions.GANG_TERMINATION_PENDING for each in cliqueset["status"]["conditions"])
+    return any(
+        each["type"] == conditions.GANG_TERMINATION_PENDING for each in cliqueset["status"]["conditions"]
+    )

@@ -1,6 +1,7 @@
 """What people, other tenants and bad luck do to an update in its middle: it ends, or says why not."""
 
 import asyncio
+import copy
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from tests.scenarios.updating import (
 )
 
 from grove.api import kinds, labels
-from grove.meta import Manifest
+from grove.meta import Key, Manifest
 
 PAUSED = {"grove.io/update-paused": "true"}
 
@@ -183,6 +184,38 @@ def test_a_record_that_somebody_else_made_does_not_keep_a_set_from_being_updated
         await rollout.scene.user.create(REVISIONS, made)
         await rollout.change()
         await rollout.finish(6)
+
+    play(story)
+
+
+def test_a_record_that_somebody_replaces_under_its_name_is_not_believed() -> None:
+    """Who may write ControllerRevisions, and neither sets nor pods, must not decide what pods run."""
+
+    async def story(rollout: Rollout) -> None:
+        await rollout.start(small(2), 6)
+        scene, image = rollout.scene, {each["spec"]["containers"][0]["image"] for each in rollout.pods()}
+        (old,) = scene.ledger.all(REVISIONS)
+        key = Key(scene.namespace, NAME)
+        await scene.user.merge_patch(kinds.CLIQUESETS, key, {"metadata": {"annotations": PAUSED}})
+        await rollout.change()
+        await asyncio.sleep(10)
+        name = old["metadata"]["name"]
+        await scene.delete(REVISIONS, name)
+        forged = foreign_revision(rollout, name, revision=old["revision"], data=copy.deepcopy(old["data"]))
+        for role in forged["data"]["spec"]["template"]["cliques"]:
+            role["spec"]["podSpec"]["containers"][0]["image"] = "registry.example/forged:1"
+        await scene.user.create(REVISIONS, forged)
+        await rollout.restart()
+        await asyncio.sleep(15)
+        told = condition_of(rollout.cliqueset, "Degraded").get("message", "")
+        assert told.startswith(f"ControllerRevision {name} does not hold the template that it is named for")
+        await rollout.lose(f"{NAME}-1-pc-a")
+        await rollout.until(lambda: len(rollout.pods()) == 6, "the pod is replaced")
+        assert {each["spec"]["containers"][0]["image"] for each in rollout.pods()} == image
+        resumed = {"metadata": {"annotations": {labels.UPDATE_PAUSED: None}}}
+        await scene.user.merge_patch(kinds.CLIQUESETS, key, resumed)
+        await rollout.finish(6)
+        assert "Degraded" not in {each["type"] for each in rollout.status["conditions"]}
 
     play(story)
 

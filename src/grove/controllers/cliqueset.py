@@ -45,7 +45,7 @@ from grove.errors import PodLimitReached, in_one_sentence
 from grove.meta import Condition, Key, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import CliqueSetState, Settled, edit_pending, plan_children, registry, sort_children
-from grove.plan.children.cliques import has_present_template
+from grove.plan.children.cliques import has_present_template, has_template
 from grove.plan.children.surplus import plan_surplus
 from grove.plan.cliqueset_status import SetFacts, cliqueset_status, outdated, unattended
 from grove.plan.domains import moved_domains
@@ -56,7 +56,7 @@ from grove.plan.moves import any_leaves, backend_of, moved, placed_by, staying_g
 from grove.plan.sharing import missing_templates
 from grove.plan.termination import Termination
 from grove.plan.update.replicas import SetUpdate, UpdateState, plan_update, update_progress
-from grove.plan.update.words import update_condition, update_news
+from grove.plan.update.words import disbelieved, update_condition, update_news
 from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome, soonest
 from grove.runtime.yielding import giving_way
@@ -224,6 +224,7 @@ class CliqueSetReconciler:
                 seen.placed,
                 pods_of=self._pods_of_clique,
                 same=partial(has_present_template, seen),
+                has=partial(has_template, seen),
             )
         )
 
@@ -423,6 +424,7 @@ class CliqueSetReconciler:
                 *(CodedError(PodLimitReached.code, text) for text in seen.granted.sentences),
                 *distinct_errors(applied.refusals),
                 *self._unread(seen),
+                *disbelieved(seen.update),
             ],
             missing_templates=missing_templates(seen.claim_templates) if not judgement.refused else (),
             name_taken=any(isinstance(failure, NameTaken) for _, failure in applied.refusals),

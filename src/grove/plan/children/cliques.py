@@ -20,7 +20,7 @@ from grove.plan.environment import group_environment, with_environment
 from grove.plan.layout import Layout, PlannedClique
 from grove.plan.mirroring import record
 from grove.plan.startup import parent_cliques
-from grove.plan.update.revisions import means_the_same, of_a_template
+from grove.plan.update.revisions import TemplateRevision, means_the_same, of_a_template
 
 
 class Cliques:
@@ -132,6 +132,12 @@ def has_present_template(seen: CliqueSetState, clique: PodClique) -> bool:
     """Whether a clique that somebody else made has the pod template that the set asks for now."""
     row = Cliques(replace(seen, update=None)).find(clique.name)
     return row is not None and means_the_same(row.manifest(), clique)
+
+
+def has_template(seen: CliqueSetState, clique: PodClique, revision: TemplateRevision) -> bool:
+    """Whether a clique has the pod template of a revision that is recorded."""
+    row = Cliques(replace(seen, update=None)).find(clique.name)
+    return row is not None and means_the_same(row._replace(revision=revision).manifest(), clique)
 
 
 def desired_clique(

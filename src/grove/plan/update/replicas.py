@@ -29,7 +29,13 @@ from grove.plan.update.budget import budget_of
 from grove.plan.update.ending import any_uncounted
 from grove.plan.update.groups import PodsOf, has_turn, may_restart
 from grove.plan.update.pods import completed_pods, has_outdated, useful_pods
-from grove.plan.update.revisions import TemplateRevision, follows, present_revision, recorded_revision
+from grove.plan.update.revisions import (
+    TemplateRevision,
+    follows,
+    is_named_for,
+    present_revision,
+    recorded_revision,
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,8 @@ class UpdateState:
     pods_of: PodsOf = lambda clique: ()
     #: Whether a clique that was made by somebody else has the pod template that it should have.
     same: Callable[[PodClique], bool] = lambda clique: True
+    #: Whether a clique has the pod template that it should have of this revision.
+    has: Callable[[PodClique, TemplateRevision], bool] = lambda clique, revision: False
 
 
 @dataclass(frozen=True)
@@ -95,14 +103,34 @@ class SetUpdate:
         if hash_ == self.present.hash:
             return self.present
         if hash_ not in self._known:
-            state = self.state
-            found = (
-                state.recorded.get(names.template_revision(state.cliqueset.name, hash_)) if state else None
-            )
-            self._known[hash_] = (
-                recorded_revision(state.cliqueset, found, hash_) if state and found is not None else None
-            )
+            self._known[hash_] = self._recorded(hash_)
         return self._known[hash_]
+
+    def _recorded(self, hash_: str) -> TemplateRevision | None:
+        """The recorded template with this hash; None where the record holds another."""
+        state = self.state
+        record = self._record(hash_)
+        if state is None or record is None:
+            return None
+        found = recorded_revision(state.cliqueset, record, hash_)
+        if found is None:
+            return None
+        priority = state.cliqueset.template.priority_class_name
+        if is_named_for(record, hash_, priority_class=priority) or _is_followed(state, found):
+            return found
+        return None
+
+    def _record(self, hash_: str) -> ControllerRevision | None:
+        state = self.state
+        return state.recorded.get(names.template_revision(state.cliqueset.name, hash_)) if state else None
+
+    @property
+    def disbelieved(self) -> list[ControllerRevision]:
+        """The records that replicas follow and that do not hold the template which they are named for."""
+        found = (
+            self._record(each) for each in sorted(set(self.staying.values())) if self.known(each) is None
+        )
+        return [record for record in found if record is not None]
 
     @cached_property
     def _known(self) -> dict[str, TemplateRevision | None]:
@@ -162,6 +190,20 @@ class SetUpdate:
         members = [names.group_clique(group.name, number, role) for role in group.spec.clique_names]
         there = [state.cliques[name] for name in members if name in state.cliques]
         return may_restart(group, number, there, state.pods_of)
+
+
+def _is_followed(state: UpdateState, revision: TemplateRevision) -> bool:
+    """Whether of every role a clique that follows a record has the pod template that is recorded."""
+    left = {role.name for role in state.cliqueset.template.cliques}
+    for replica in range(state.cliqueset.spec.replicas):
+        for planned in state.layout.cliques(replica) if left else ():
+            clique = state.cliques.get(planned.name)
+            if clique is None or planned.role.name not in left or follows(clique) != revision.hash:
+                continue
+            if not state.has(clique, revision):
+                return False
+            left.remove(planned.role.name)
+    return not left
 
 
 def plan_update(state: UpdateState) -> SetUpdate:

@@ -97,6 +97,18 @@ def recorded_revision(
     return TemplateRevision(msgspec.structs.replace(cliqueset.template, cliques=cliques), hash_)
 
 
+def is_named_for(recorded: ControllerRevision, hash_: str, *, priority_class: str) -> bool:
+    """Whether a record holds the pod templates whose hash it is named for.
+
+    An earlier release may have made the hash in another way, or the set may have had another priority class:
+    a record that is not named for what it holds need not be forged.
+    """
+    then = template_then(recorded)
+    return then is not None and any(
+        generation_hash(then.cliques, priority_class=each) == hash_ for each in {priority_class, ""}
+    )
+
+
 def _with_pod_template(role: PodCliqueTemplate, then: PodCliqueTemplate) -> PodCliqueTemplate:
     spec = msgspec.structs.replace(role.spec, pod_spec=then.spec.pod_spec)
     return msgspec.structs.replace(role, labels=then.labels, annotations=then.annotations, spec=spec)

@@ -3,6 +3,7 @@
 from grove.api import conditions, labels
 from grove.api.cliqueset import PodCliqueSet
 from grove.meta import Condition, Manifest
+from grove.plan.last_errors import CodedError
 from grove.plan.update.replicas import SetUpdate
 from grove.plan.why_not import why_not
 
@@ -29,6 +30,19 @@ def update_condition(update: SetUpdate) -> Condition | None:
     message = _needed(update, replica)
     why = _why_not(update, replica)
     return _condition(conditions.ROLLING_RECREATE, f"{message}: {why}" if why else message)
+
+
+def disbelieved(update: SetUpdate | None) -> list[CodedError]:
+    """The records of templates that replicas follow and that somebody replaced by others."""
+    found = update.disbelieved if update is not None else ()
+    return [
+        CodedError(
+            "ERR_GET_CONTROLLERREVISION",
+            f"ControllerRevision {each.name} does not hold the template that it is named for: replicas that "
+            f"follow it keep the pod templates that they have",
+        )
+        for each in found
+    ]
 
 
 def update_news(cliqueset: PodCliqueSet, progress: Manifest | None) -> tuple[bool, bool]:
