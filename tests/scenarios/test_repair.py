@@ -233,6 +233,29 @@ def test_a_child_that_lost_what_we_find_it_by_is_found_and_mended(
     run_world(story)
 
 
+@on_object_stages
+@pytest.mark.parametrize("labelled", [True, False], ids=["its owner", "its owner and its label"])
+def test_the_objects_of_a_gang_stay_that_lost(stage: Stage, labelled: bool) -> None:
+    async def story(world: World) -> None:
+        await world.apply(stage.cliqueset(cliques=[gpu_role("worker", 2, 1)]))
+        await until_running(world, "train-0")
+        await world.settle()
+        objects, gang = await scheduler_objects(world, stage), await world.gang("train-0")
+        assert objects
+        assert gang is not None
+        lost: Manifest = {} if labelled else {"labels": {labels.MANAGED_BY: None}}
+        await edit(world, kinds.GANGS, "train-0", {"metadata": {"ownerReferences": None, **lost}})
+        await world.settle()
+        mended = await world.gang("train-0") or {}
+        assert mended["metadata"]["ownerReferences"] == gang["metadata"]["ownerReferences"]
+        assert mended["metadata"]["labels"] == gang["metadata"]["labels"]
+        left = await scheduler_objects(world, stage)
+        assert sorted(map(uid_of, left)) == sorted(map(uid_of, objects))
+        assert not any("deletionTimestamp" in each["metadata"] for each in left)
+
+    run_world(story, stage.options)
+
+
 def test_references_taken_from_a_gang_by_hand_are_put_back() -> None:
     async def story(world: World) -> None:
         await world.apply(make.cliqueset_manifest("train", {"worker": 2}))

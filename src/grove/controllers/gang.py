@@ -17,6 +17,7 @@ from grove.controllers.apply import NO_BARRIER, Applied, WriteBarrier, failures_
 from grove.controllers.dependencies import Dependencies
 from grove.controllers.gang_observe import GangObserver
 from grove.controllers.gang_report import GangReporter, GangReportResult
+from grove.controllers.members import lists_pods_of_cliques
 from grove.controllers.pacing import REMOVING_SECONDS, STEPPED_BACK_SECONDS
 from grove.controllers.standalone import StandalonePods
 from grove.errors import GroveError, Terminal, Waiting
@@ -88,6 +89,10 @@ class GangReconciler:
             return None
         if gang.terminating and (is_standalone(gang) or not scheduling.acts_on(gang)):
             self.forget(key, gang)
+            return None
+        if is_standalone(gang) and lists_pods_of_cliques(self.deps.cache, gang):
+            # Somebody took its owner and its labels, which its set gives back. Until then it would get the
+            # objects of a gang of somebody else, in place of those that its pods belong to.
             return None
         return await self.observer.observe(gang)
 

@@ -76,6 +76,13 @@ def pods_of(cache: Cache, gang: PodGang, cliques: Sequence[PodClique] | None = N
     return found
 
 
+def lists_pods_of_cliques(cache: Cache, gang: PodGang) -> bool:
+    """Whether all pods that a gang lists are those of cliques: it is a set's, whatever its marks say."""
+    listed = {each.uid for group in gang.spec.podgroups for each in group.pod_references}
+    there = [pod for pod in cache.store(Pod).index(PODS_BY_GANG, str(gang.key)) if pod.uid in listed]
+    return bool(there) and all(pod.owner is not None and pod.owner.kind == _CLIQUE for pod in there)
+
+
 def pods_on_nodes(cache: Cache, gang: PodGang) -> list[Pod]:
     """Those pods of a gang that are on nodes, without what only holds places for them."""
     if is_standalone(gang):

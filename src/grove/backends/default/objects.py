@@ -10,18 +10,17 @@ from typing import Final
 
 from grove.api import names
 from grove.api.gang import GangTopologyConstraint, PodGang, PodGroup
-from grove.api.kinds import CLIQUESETS, GANGS
+from grove.api.kinds import GANGS
 from grove.backends.default.generation import COMPOSITES, Generation
 from grove.backends.default.hierarchy import Tree, needed
 from grove.backends.default.modes import Mode, shape_of
-from grove.backends.shape import owned_by
+from grove.backends.shape import is_ours, owned_by
 from grove.meta import Manifest, Resource
 
 #: How many podgroups a Workload takes.
 WORKLOAD_LIMIT: Final = 8
 _NAME_LIMIT: Final = 253
 _MERGED_NAME: Final = "gang"
-_SET: Final = CLIQUESETS.kind
 
 
 # Without slots: what most who ask for a name never need is found when it is needed.
@@ -42,9 +41,8 @@ class Dialect:
     @cached_property
     def _prefix(self) -> str:
         """In front of a podgroup's name: cliques of sets have names that are unique in the namespace."""
-        owner = self.gang.owner
-        of_set = owner is not None and owner.kind == _SET
-        return "" if of_set else f"{self.gang.name}-"
+        # As everywhere else: a gang that loses its owner by hand gets it back, and its pods know this name.
+        return "" if is_ours(self.gang) else f"{self.gang.name}-"
 
     def manifests(self) -> tuple[Manifest, ...]:
         """The gang's objects, in the order in which they must exist."""
