@@ -284,6 +284,9 @@ class PodCliqueSetUpdateProgress(View):
         Int32, says("Scaling groups that are up to date.", default=0)
     ] = 0
     total_pod_clique_scaling_groups_count: Annotated[Int32, says("Scaling groups in all.", default=0)] = 0
+    surplus_replicas: Annotated[
+        Int32 | None, says("Added replicas that are left; only where others were given up for want of room.")
+    ] = None
     currently_updating: Annotated[tuple[CurrentlyUpdating, ...], says("Replicas being replaced now.")] = ()
 
 

@@ -36,6 +36,14 @@ from grove.plan.update.revisions import (
     present_revision,
     recorded_revision,
 )
+from grove.plan.update.surplus import (
+    NO_SURPLUS,
+    Surplus,
+    surplus_allowed,
+    surplus_kept,
+    surplus_needed,
+    waits_for_room,
+)
 
 
 @dataclass(frozen=True)
@@ -71,8 +79,8 @@ class SetUpdate:
     turns: tuple[int, ...] = ()
     #: Those of them that got it just now: nothing of them is taken down before the status says so.
     new_turns: tuple[int, ...] = ()
-    #: How many replicas there are beyond those that the set asks for.
-    surge: int = 0
+    #: The replicas beyond those that the set asks for.
+    surplus: Surplus = NO_SURPLUS
     #: The replicas that must serve before a further one gets its turn, although some are behind.
     waits_for: Sequence[int] = ()
     #: Whether all follow, which the statuses of cliques do not say yet.
@@ -81,6 +89,22 @@ class SetUpdate:
     @property
     def finished(self) -> bool:
         return not self.behind and not self.turns and not self.settling
+
+    @property
+    def surge(self) -> int:
+        """How many replicas there are beyond those that the set asks for."""
+        return self.surplus.count
+
+    @property
+    def crowding(self) -> list[int]:
+        """The surplus replicas that hold room while one that has its turn finds none; none while some go."""
+        state = self.state
+        if state is None or not self.surplus.short:
+            return []
+        first, name = state.cliqueset.spec.replicas, state.cliqueset.name
+        if names.base_gang(name, first + self.surge) in state.gangs:
+            return []
+        return [each for each in range(first, first + self.surge) if _is_placed(state, each)]
 
     @property
     def record(self) -> str:
@@ -221,38 +245,35 @@ def plan_update(state: UpdateState) -> SetUpdate:
     )
     if not behind and not unfinished:
         return _settling(state, present, turns)
-    surge = _surge(state)
-    unfinished = _within_budget(state, unfinished, surge)
+    surplus = _surplus(state, unfinished, begins=_begins(state, present))
+    unfinished = _within_budget(state, unfinished)
     waiting = {replica for replica in behind if not _holds_nodes(state, replica)}
     candidates = [
         replica for replica in sorted(behind) if replica not in unfinished and replica not in waiting
     ]
-    chosen, blockers = _next_turns(state, present, unfinished, candidates, surge)
+    chosen, blockers = _next_turns(state, present, unfinished, candidates, surplus)
     free: set[int] = set() if cliqueset.update_paused else waiting
     staying = {
         replica: recorded
         for replica, recorded in behind.items()
         if replica not in free and replica not in unfinished and recorded != present.hash
     }
-    surplus = _surplus_turns(state, present, turns, surge)
+    redone = _surplus_turns(state, present, turns, surplus.count)
     return SetUpdate(
         present,
         state,
         staying,
         frozenset(behind),
-        (*unfinished, *chosen, *surplus),
-        (*chosen, *(replica for replica in surplus if replica not in turns)),
-        surge,
+        (*unfinished, *chosen, *redone),
+        (*chosen, *(replica for replica in redone if replica not in turns)),
+        surplus,
         blockers,
     )
 
 
-def _within_budget(state: UpdateState, unfinished: Sequence[int], surge: int) -> tuple[int, ...]:
-    """The turns that go on, should fewer be allowed by now; what is down comes back with or without one.
-
-    One always goes on: what it lacks may be what would allow more.
-    """
-    allowed = max(1, _allowed(state, surge, _idle(state, surge)))
+def _within_budget(state: UpdateState, unfinished: Sequence[int]) -> tuple[int, ...]:
+    """The turns that go on, should a limit be lower now; what is down comes back with or without one."""
+    allowed = max(1, sum(budget_of(state.cliqueset)))
     if len(unfinished) <= allowed:
         return tuple(unfinished)
     kept = sorted(unfinished, key=lambda replica: _serves(state, replica))[:allowed]
@@ -260,25 +281,14 @@ def _within_budget(state: UpdateState, unfinished: Sequence[int], surge: int) ->
 
 
 def _surplus_turns(
-    state: UpdateState, present: TemplateRevision, turns: Sequence[int], surge: int
+    state: UpdateState, present: TemplateRevision, turns: Sequence[int], count: int
 ) -> list[int]:
     """The surplus replicas that do not serve and have pods of a template that was given up since."""
     if state.cliqueset.update_paused:
         return []
     first = state.cliqueset.spec.replicas
-    behind = _behind(state, present, range(first, first + surge))
+    behind = _behind(state, present, range(first, first + count))
     return [replica for replica in sorted(behind) if replica in turns or not _serves(state, replica)]
-
-
-def _idle(state: UpdateState, surge: int) -> list[int]:
-    """The surplus replicas that do not serve yet."""
-    surplus = range(state.cliqueset.spec.replicas, state.cliqueset.spec.replicas + surge)
-    return [replica for replica in surplus if not (_is_placed(state, replica) and _serves(state, replica))]
-
-
-def _allowed(state: UpdateState, surge: int, idle: Sequence[int]) -> int:
-    """How many replicas may have their turn at once."""
-    return budget_of(state.cliqueset).unavailable + surge - len(idle)
 
 
 def _settling(state: UpdateState, present: TemplateRevision, turns: Sequence[int]) -> SetUpdate:
@@ -303,14 +313,31 @@ def _begins(state: UpdateState, present: TemplateRevision) -> bool:
     return names.template_revision(state.cliqueset.name, told or "") in state.recorded
 
 
-def _surge(state: UpdateState) -> int:
-    """How many replicas are added; while the update is paused, those that are there stay."""
-    cliqueset, surge = state.cliqueset, budget_of(state.cliqueset).surge
-    if not cliqueset.update_paused:
-        return surge
-    first = cliqueset.spec.replicas
-    there = (names.base_gang(cliqueset.name, first + number) in state.gangs for number in range(surge))
-    return sum(1 for _ in takewhile(bool, there))
+def _surplus(state: UpdateState, unfinished: Sequence[int], *, begins: bool) -> Surplus:
+    """The replicas that are added; while the update is paused, those that are there stay."""
+    cliqueset = state.cliqueset
+    budget, first = budget_of(cliqueset), cliqueset.spec.replicas
+    allowed = surplus_allowed(cliqueset, begins=begins)
+    left = allowed if allowed < budget.surge else None
+    if cliqueset.update_paused:
+        there = (names.base_gang(cliqueset.name, first + number) in state.gangs for number in range(allowed))
+        return Surplus(sum(1 for _ in takewhile(bool, there)), left)
+    short = tuple(each for each in unfinished if _is_short(state, each)) if allowed else ()
+    if not short:
+        return Surplus(allowed, left)
+    down = len(unfinished) + sum(1 for _ in _broken(state, unfinished))
+    serving = [_is_placed(state, each) and _serves(state, each) for each in range(first, first + allowed)]
+    kept = surplus_kept(serving, surplus_needed(budget, down))
+    return Surplus(kept, kept if kept < budget.surge else None, short)
+
+
+def _is_short(state: UpdateState, replica: int) -> bool:
+    """Whether something of a replica that was placed finds no room; what never was may wait for ever."""
+    gangs = (state.gangs.get(each.name) for each in state.layout.gangs(replica))
+    return any(
+        gang is not None and (gang.name in state.placed or restarts(gang) > 0) and waits_for_room(gang)
+        for gang in gangs
+    )
 
 
 def _turns(cliqueset: PodCliqueSet) -> Sequence[CurrentlyUpdating]:
@@ -414,15 +441,17 @@ def _next_turns(
     present: TemplateRevision,
     unfinished: Sequence[int],
     candidates: Sequence[int],
-    surge: int,
+    surplus: Surplus,
 ) -> tuple[list[int], Sequence[int]]:
     """The replicas that get their turn now; and if none does, those that must serve first."""
     cliqueset = state.cliqueset
     recorded = names.template_revision(cliqueset.name, present.hash) in state.recorded
     if cliqueset.update_paused or not candidates or not recorded:
         return [], unfinished
-    idle = _idle(state, surge)
-    allowed = _allowed(state, surge, idle)
+    added = range(cliqueset.spec.replicas, cliqueset.spec.replicas + surplus.count)
+    idle = [replica for replica in added if not (_is_placed(state, replica) and _serves(state, replica))]
+    # What finds no room must not become more because of what holds some.
+    allowed = budget_of(cliqueset).unavailable + (0 if surplus.short else surplus.count - len(idle))
     if len(unfinished) >= allowed:
         return [], (*unfinished, *idle)
     serving = {replica for replica in candidates if _serves(state, replica)}
@@ -470,6 +499,7 @@ def update_progress(update: SetUpdate, *, now: datetime) -> Manifest | None:
         "updateStartedAt": started,
         "updateEndedAt": _ended(update, before, stamp, begins=begins or reopens),
         **_counts(update, state),
+        "surplusReplicas": update.surplus.left,
         "currentlyUpdating": [_turn(each, before, stamp) for each in update.turns] or None,
     }
 

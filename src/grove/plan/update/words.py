@@ -4,7 +4,9 @@ from grove.api import conditions, labels
 from grove.api.cliqueset import PodCliqueSet
 from grove.meta import Condition, Manifest
 from grove.plan.last_errors import CodedError
+from grove.plan.update.budget import budget_of
 from grove.plan.update.replicas import SetUpdate
+from grove.plan.update.surplus import holding_room
 from grove.plan.why_not import why_not
 
 
@@ -26,10 +28,14 @@ def update_condition(update: SetUpdate) -> Condition | None:
         return _condition(conditions.ROLLING_RECREATE, "their cliques are yet to say so")
     if not at_work:
         return _condition(conditions.ROLLING_RECREATE, "the next follow at once")
-    replica = at_work[0]
+    # Of several that have their turn, one that finds no room while others of the set hold some.
+    replica = (*update.surplus.short, *at_work)[0]
     message = _needed(update, replica)
     why = _why_not(update, replica)
-    return _condition(conditions.ROLLING_RECREATE, f"{message}: {why}" if why else message)
+    message = f"{message}: {why}" if why else message
+    held = holding_room(budget_of(cliqueset), update.surge, update.crowding)
+    message = f"{message.rstrip('.')}; {held}" if held else message
+    return _condition(conditions.ROLLING_RECREATE, message)
 
 
 def disbelieved(update: SetUpdate | None) -> list[CodedError]:
