@@ -98,7 +98,8 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_set_whose_missing_pods_have_succeeded_waits_for_nothing(case: Case) -> None:
-    cliques, gangs = {}, {}
+    cliques: dict[str, PodClique] = {}
+    gangs: dict[str, PodGang] = {}
     for index, roles in enumerate(case.replicas):
         pods = {
             f"t-{index}-{role}": [pod(f"t-{index}-{role}", number, how) for number, how in enumerate(states)]

@@ -70,6 +70,8 @@ def _total(lack: Iterable[tuple[str, int]]) -> int:
 class Termination:
     """That the pods of some cliques are deleted at a certain time, unless those that are breached recover."""
 
+    #: The replica of the set that it is about.
+    replica: int
     #: What is recycled: `replica 0`, `replica 2 of train-0-decode (gang train-0-decode-1)`.
     subject: str
     #: All cliques whose pods are deleted.
@@ -160,10 +162,10 @@ def _of_replica(
             member = GroupReplica(config, name, number)
             there = _there(members[number], cliques)
             subject = f"replica {number} of {name} ({_of_gang(layout, replica, member)})"
-            alone.append(Termination(subject, there, tuple(_needs(breaches, delay)), member.name))
+            alone.append(Termination(replica, subject, there, tuple(_needs(breaches, delay)), member.name))
     if not needs:
         return alone
-    return [Termination(f"replica {replica}", _there(planned, cliques), tuple(needs)), *alone]
+    return [Termination(replica, f"replica {replica}", _there(planned, cliques), tuple(needs)), *alone]
 
 
 def _of_gang(layout: Layout, replica: int, member: GroupReplica) -> str:
