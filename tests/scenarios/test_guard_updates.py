@@ -80,6 +80,26 @@ def test_a_replica_that_gets_its_turn_while_another_has_long_been_broken_is_note
     run_world(story)
 
 
+def test_a_surplus_replica_that_is_replaced_while_it_serves_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(world: World) -> None:
+        limits = {"maxUnavailable": 0, "maxSurge": 1}
+        guard = await guarded(world, of_roles(replicas=2, limits=limits))
+        await world.apply(of_roles(replicas=2, limits=limits, level="1"))
+
+        async def stands_in() -> bool:
+            return await world.phase("train-2") == "Running"
+
+        await world.until(stands_in, "the surplus replica serves")
+        await pass_time(2)
+        assert guard.broken == []
+        monkeypatch.setattr("grove.plan.update.replicas._surplus_turns", lambda *_: [2])
+        await world.apply(of_roles(replicas=2, limits=limits, level="2"))
+        await pass_time(3)
+        assert "surplus replica 2 of train got a turn although it served" in guard.broken
+
+    run_world(story)
+
+
 def test_a_pod_that_an_update_takes_down_without_a_turn_is_noted() -> None:
     async def story(world: World) -> None:
         guard = await guarded(world, of_roles())

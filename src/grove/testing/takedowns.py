@@ -1,7 +1,8 @@
 """What an update takes down at once, and whether that is more than its set allows.
 
 Three limits are held, each by the pods themselves: a replica of a set gets its turn only while fewer others
-are down than `maxUnavailable` and the surplus replicas that serve allow; a pod that serves goes only in a
+are down than `maxUnavailable` and the surplus replicas that serve allow, and one of those only while it does
+not serve; a pod that serves goes only in a
 replica that has its turn; and in there one pod of a clique and one replica of a scaling group go at a time.
 What is down for another reason counts once the operator must have seen it.
 """
@@ -64,6 +65,15 @@ class Takedowns:
         added = sorted(turns - (turns_of(before) if before is not None else frozenset()))
         states = [each for each in self.past.since(since, kinds.CLIQUESETS, namespace, name) if each]
         if not added or not states:
+            return
+        most = max(state["spec"]["replicas"] for state in (*states, after))
+        for each in (each for each in added if each >= most):
+            # Others may be down because it stands in for them.
+            if self._replica(namespace, name, each).held_since(since):
+                yield f"surplus replica {each} of {name} got a turn although it served"
+        turns = frozenset(each for each in turns if each < most)
+        added = [each for each in added if each < most]
+        if not added:
             return
         allowed = max(self._allowed(state, since) for state in states)
         # One that does not serve loses nothing and takes what is allowed first.
