@@ -76,9 +76,11 @@ async def lose(scene: Scene, clique: str, number: int = 1) -> None:
 
 
 async def recycles(scene: Scene, doomed: set[str], others: set[str]) -> None:
-    """All of the one go, none of the other."""
+    """All of the one go, none of the other, nor are they recycled a moment later."""
     await scene.until(lambda: not doomed & uids(scene), "all pods were recycled", seconds=DELAY + 15)
     assert others <= uids(scene)
+    if others:
+        await keeps(scene, others)
 
 
 async def keeps(scene: Scene, pods: set[str]) -> None:
@@ -117,6 +119,12 @@ async def gt4(scene: Scene) -> None:
     await keeps(scene, before & uids(scene))
     await lose(scene, "wl-0-sg-x-0-pc-c", 3)
     await recycles(scene, before - others, others)
+    await lose(scene, "wl-0-sg-x-1-pc-c")
+    left = others & uids(scene)
+    assert (len(left), uids(scene, "wl-0-pc-a") <= left) == (5, True)
+    await scene.ledger.holds(
+        lambda: left <= uids(scene) and sum(map(is_ready, scene.pods())) >= 5, QUIET, scene.describe
+    )
     await lose(scene, "wl-0-sg-x-1-pc-c", 3)
     # The room that these left may have let the other replica of the group come back.
     await lose(scene, "wl-0-sg-x-0-pc-c", 3)

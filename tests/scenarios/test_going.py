@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.scenarios.stories import gates_of, key, owner_of, uid_of, until_gone, until_running
+from tests.scenarios.stories import History, gates_of, key, owner_of, uid_of, until_gone, until_running
 
 from grove.api import kinds, labels
 from grove.embedded.actors.kubelet import KubeletOptions
@@ -246,13 +246,27 @@ def _replica(pod: Manifest) -> int:
 def test_no_pod_is_made_and_no_gate_opened_for_what_goes(act: str) -> None:
     async def story(world: World) -> None:
         await running(world)
-        if act == "scaled to nothing":
-            await world.scale("train", 0)
-        else:
-            await world.user.delete(kinds.CLIQUESETS, key("train"), propagation=act)
-        await world.until(lambda: none_left_but(world), "no pod is left")
-        await world.settle()
+        # Of two gangs more one waits for its gates to be opened, the other for a pod that is not allowed.
+        quota: Manifest = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
+        world.cluster.faults.add(Fault("error", verb="patch", resource="pods", user=OPERATOR.name))
+        await world.apply({**quota, "spec": {"hard": {"pods": str(PODS + 3)}}}, workload(REPLICAS + 2))
+        await asyncio.sleep(20)
+        gated = {pod["metadata"]["name"] for pod in await world.pods() if gates_of(pod)}
+        assert len(gated) == 3
         requests = world.cluster.requests
+        requests.clear()
+        async with History(world, kinds.PODS) as history:
+            world.cluster.faults.clear()
+            if act == "scaled to nothing":
+                await world.scale("train", 0)
+            else:
+                await world.user.delete(kinds.CLIQUESETS, key("train"), propagation=act)
+            await world.until(lambda: none_left_but(world), "no pod is left")
+            await world.settle()
+        assert history.of("Pod", type_="ADDED") == []
+        opened = {seen.name for seen in history.of("Pod") if not gates_of(seen.object)}
+        assert not opened & gated
+        assert len(history.of("Pod", type_="DELETED")) == PODS + 3
         assert requests.count(verb="create", resource="pods", user=OPERATOR.name) == 0
         assert requests.count(verb="patch", resource="pods", user=OPERATOR.name) == 0
         assert await world.pods() == []
