@@ -209,7 +209,9 @@ def test_a_set_that_goes_loses_the_finalizer_of_the_go_operator_and_gets_no_chil
         await look(steps)
         assert (await steps.get(kinds.CLIQUESETS, SET))["metadata"]["finalizers"] == ["example.com/keep"]
         assert await look(steps) == DONE
-        assert steps.writes() == ["patch podcliquesets"]
+        assert steps.writes() == ["patch podcliquesets", "patch podcliquesets/status"]
+        assert await look(steps) == DONE
+        assert steps.writes() == [], "it has said that it is being deleted"
 
     run_steps(story)
 

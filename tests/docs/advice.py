@@ -96,6 +96,8 @@ OF_SETS: Final[Mapping[str, Advice]] = {
     "`Available=False` `ReplicasUnavailable`": ELSEWHERE,
     "`Available` `AllReplicasAvailable`": NOTHING,
     "`Ready=False` `GangsNotReady`": ELSEWHERE,
+    "`Ready=False` `BeingDeleted`": ELSEWHERE,
+    "`Ready=False` `PodsSucceeded` (PodCliqueSet)": NOTHING,
     "`Ready=False` `UpdateInProgress`": ELSEWHERE,
     "`Ready` `AllGangsReady`": NOTHING,
     "`UpdateInProgress=True` `RollingRecreate`": done_by(

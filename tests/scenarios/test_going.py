@@ -118,6 +118,26 @@ def test_a_set_that_is_deleted_in_the_foreground_outlives_its_pods(stop: float) 
     run_world(story, options(stop))
 
 
+def test_a_set_that_is_deleted_in_the_foreground_says_so_once_and_not_what_it_was() -> None:
+    async def story(world: World) -> None:
+        await running(world, replicas=2)
+        await world.user.delete(kinds.CLIQUESETS, key("train"), propagation="Foreground")
+        await asyncio.sleep(4)
+        assert len(await world.pods()) == 4, "they take eight seconds"
+        cliqueset = await world.get(kinds.CLIQUESETS, "train") or {}
+        assert cliqueset["status"]["availableReplicas"] == 0
+        told = {each["type"]: (each["status"], each["reason"]) for each in cliqueset["status"]["conditions"]}
+        assert told["Available"] == told["Ready"] == ("False", "BeingDeleted")
+        assert told["Progressing"] == ("True", "InProgress")
+        await until_gone(world, kinds.CLIQUESETS, "train", seconds=60)
+        written = [
+            each.path for each in world.cluster.requests if each.user == OPERATOR.name and each.is_write
+        ]
+        assert len([path for path in written if path.endswith("/podcliquesets/train/status")]) == 1
+
+    run_world(story, options(8.0))
+
+
 @at_once_or_slowly
 def test_the_pods_of_an_orphaned_set_stay(stop: float) -> None:
     async def story(world: World) -> None:

@@ -102,6 +102,16 @@ def test_where_an_update_is(case: Case) -> None:
     assert found.finished is (case.stage is Stage.UP_TO_DATE)
 
 
+def test_a_set_that_is_being_deleted_says_that_and_nothing_of_an_operator_that_has_not_looked() -> None:
+    manifest = make.cliqueset_manifest("train", deleted=True)
+    manifest["metadata"] |= {"generation": 2, "finalizers": ["foregroundDeletion"]}
+    found = rollout(make.view(PodCliqueSet, manifest))
+    words = "the set is being deleted, its pods and everything else of it first"
+    assert (found.stage, found.message, found.finished) == (Stage.BEING_DELETED, words, False)
+    reasons = reasons_of_cliqueset(make.view(PodCliqueSet, manifest), datetime(2026, 1, 1, tzinfo=UTC))
+    assert [str(each) for each in reasons] == [f"being deleted: {words}"]
+
+
 def test_a_tree_says_that_pods_of_an_earlier_template_wait_to_be_deleted() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     waits = read(CASES["outdated pods with OnDelete"])

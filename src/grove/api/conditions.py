@@ -299,7 +299,7 @@ TABLE: Final[tuple[Entry, ...]] = (
         "PodCliqueSet",
         AVAILABLE,
         "Every replica has enough ready pods; if not, the message says what is missing.",
-        (ALL_REPLICAS_AVAILABLE, REPLICAS_UNAVAILABLE),
+        (ALL_REPLICAS_AVAILABLE, REPLICAS_UNAVAILABLE, BEING_DELETED),
     ),
     Entry(
         "PodCliqueSet",
@@ -311,6 +311,7 @@ TABLE: Final[tuple[Entry, ...]] = (
             GANGS_NOT_READY,
             PODS_SUCCEEDED,
             UPDATE_IN_PROGRESS,
+            BEING_DELETED,
             INVALID,
             LIMIT_EXCEEDED,
             BACKEND_NOT_ENABLED,

@@ -48,6 +48,7 @@ from grove.plan.children import CliqueSetState, Settled, edit_pending, plan_chil
 from grove.plan.children.cliques import has_present_template, has_template
 from grove.plan.children.surplus import plan_surplus
 from grove.plan.cliqueset_status import SetFacts, cliqueset_status, outdated, unattended
+from grove.plan.deleted_set import deleted_set_status
 from grove.plan.domains import moved_domains
 from grove.plan.edits import decided_minima, impossible_edits, placed_gangs
 from grove.plan.group_limit import grant_replicas
@@ -451,7 +452,15 @@ class CliqueSetReconciler:
             applied = await self.deps.applier.apply([patch], barrier=self.barrier, key=cliqueset.key)
             applied.raise_failure()
             return After(0.0, "a finalizer of the Go operator was taken off")
-        return DONE if cliqueset.terminating else None
+        return await self._report_deletion(cliqueset) if cliqueset.terminating else None
+
+    async def _report_deletion(self, cliqueset: PodCliqueSet) -> Outcome:
+        """Let a set that is being deleted say so, and no longer what it was before."""
+        status = deleted_set_status(cliqueset, now=self.deps.clock.now())
+        reported = await self.deps.reporter.report(
+            kinds.CLIQUESETS, cliqueset, status, barrier=self.barrier, urgency=Urgency.IMMEDIATE
+        )
+        return reported.outcome
 
     async def _release_domains(self, key: Key) -> None:
         """Take the Go operator's finalizer off NVLink domains that go, also once their set is gone."""

@@ -16,6 +16,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import RUNNING, PodGang
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Condition, find_condition
+from grove.plan.deleted_set import deletion_sentence
 from grove.plan.why_not import why_not
 from grove.view.model import Reason
 from grove.view.rollout import Stage, rollout
@@ -64,6 +65,8 @@ _OF_GANGS: Final = (
 
 def reasons_of_cliqueset(cliqueset: PodCliqueSet, now: datetime) -> tuple[Reason, ...]:
     """Why a set is not carried out as it is written, or does not stay as it is."""
+    if cliqueset.terminating:
+        return (Reason("being deleted", deletion_sentence(cliqueset)),)
     found = _signs(cliqueset.status.conditions, _OF_SETS)
     found = [_counting_down(each, now) for each in found]
     if cliqueset.status.observed_generation is None:

@@ -7,12 +7,14 @@ from enum import StrEnum
 from grove.api import conditions
 from grove.api.cliqueset import ON_DELETE, ROLLING_RECREATE, PodCliqueSet
 from grove.meta import Condition, Key, find_condition
+from grove.plan.deleted_set import deletion_sentence
 from grove.words import counted
 
 
 class Stage(StrEnum):
     """Where the update of a set is."""
 
+    BEING_DELETED = "is being deleted"
     #: The operator has not looked at the set as it is now.
     UNSEEN = "waits for the operator"
     REFUSED = "refused"
@@ -88,6 +90,8 @@ def rollout(cliqueset: PodCliqueSet) -> RolloutView:
 
 def _stage(cliqueset: PodCliqueSet) -> Stage:
     status = cliqueset.status
+    if cliqueset.terminating:
+        return Stage.BEING_DELETED
     if status.observed_generation != cliqueset.metadata.generation:
         return Stage.UNSEEN
     accepted = _condition(cliqueset, conditions.ACCEPTED)
@@ -109,6 +113,8 @@ def _stage(cliqueset: PodCliqueSet) -> Stage:
 
 
 def _message(cliqueset: PodCliqueSet, stage: Stage) -> str:
+    if stage is Stage.BEING_DELETED:
+        return deletion_sentence(cliqueset)
     if stage is Stage.UNSEEN:
         return "the operator has not looked at the set since it was last edited"
     if stage is Stage.REFUSED:
