@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 
 import pytest
 from tests.scenarios.stories import STAGES, Stage, reasons_about, until_running
@@ -137,6 +138,48 @@ def test_a_pod_without_what_it_must_be_born_with_holds_the_gang_back_and_is_name
         )
         assert "PodsNotPrepared" in await reasons_about(world, "PodGang", "guest")
         assert all(each["spec"]["schedulingGates"] for each in await world.pods())
+
+    run_world(story, stage.options)
+
+
+def test_a_gang_whose_pods_must_be_created_again_says_so_as_its_reason() -> None:
+    stage = STAGES["1.36"]
+
+    async def story(world: World) -> None:
+        await world.apply(gang(stage.backend), *pods(stage))
+        await world.settle()
+        found = await world.gang("guest")
+        assert found is not None
+        assert found["status"]["message"] == (
+            "0 of 3 pods placed; pod guest-leader-0: spec.schedulingGroup is not set but must be "
+            '{"podGroupName": "guest"}; create the pod again; and 2 problems more'
+        )
+
+    run_world(story, stage.options)
+
+
+LINKS: Mapping[tuple[str, int], Manifest] = {
+    ("1.35", 1): {"workloadRef": {"name": "guest", "podGroup": "guest-leader"}},
+    ("1.35", 2): {"workloadRef": {"name": "guest", "podGroup": "gang"}},
+    ("1.36", 1): {"schedulingGroup": {"podGroupName": "guest-guest-leader"}},
+    ("1.36", 2): {"schedulingGroup": {"podGroupName": "guest"}},
+    ("1.37", 1): {"schedulingGroup": {"podGroupName": "guest-guest-leader"}},
+    ("1.37", 2): {"schedulingGroup": {"podGroupName": "guest-guest-leader"}},
+}
+
+
+@pytest.mark.parametrize(("version", "podgroups"), LINKS)
+def test_the_link_that_a_pod_needs_has_the_names_that_the_guide_says(version: str, podgroups: int) -> None:
+    stage, link = STAGES[version], LINKS[version, podgroups]
+
+    async def story(world: World) -> None:
+        manifest = gang(stage.backend)
+        manifest["spec"]["podgroups"] = manifest["spec"]["podgroups"][:podgroups]
+        await world.apply(manifest, pod("guest-leader", 0, stage))
+        await world.settle()
+        ((field, value),) = link.items()
+        told = (await world.condition("guest", "Initialized"))["message"]
+        assert f"pod guest-leader-0: spec.{field} is not set but must be {json.dumps(value)}" in told
 
     run_world(story, stage.options)
 

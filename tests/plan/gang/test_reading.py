@@ -75,6 +75,16 @@ CASES = {
     "pods that cannot be created are why they are missing": Case(
         [], (WAITING, "PodCreateFailed", "0 of 2 pods exist; no quota"), cliques=[clique(2, "no quota")]
     ),
+    "pods that are not as they must be are why their gates stay closed": Case(
+        GATED,
+        (WAITING, "SchedulingGated", "0 of 2 pods placed; pod a: create it again; and 1 problem more"),
+        Problems(unready=("pod a: create it again", "pod b: create it again")),
+    ),
+    "also while others are missing": Case(
+        GATED[:1],
+        (WAITING, "WaitingForPods", "1 of 2 pods exist; pod a: create it again"),
+        Problems(unready=("pod a: create it again",)),
+    ),
     "a backend that is not enabled leaves what runs running": Case(
         PLACED,
         (Verdict.SCHEDULED, "BackendNotEnabled", "2 of 2 pods placed; x is not enabled"),

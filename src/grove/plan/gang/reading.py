@@ -1,5 +1,6 @@
 """The reading of a gang's placement: the scheduler's, or ours where it could not be asked. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from grove.api import conditions
@@ -9,6 +10,7 @@ from grove.errors import BackendFailed, GroveError
 from grove.plan.gang.gates import as_opened
 from grove.plan.gang.state import GangState
 from grove.plan.gang.words import awaited_pods, reason_of, scaled_below_minimum, troubles
+from grove.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,19 @@ def _why_not(state: GangState, reading: Reading, problems: Problems) -> Reading:
         sentence = progress(state.gang, state.pods).sentence
         waits = f"its base gang {state.base.name} must be placed first"
         return Reading(Verdict.WAITING, conditions.WAITING_FOR_BASE, f"{sentence}; {waits}.")
+    if problems.unready:
+        return _unprepared(state, reading, problems.unready)
     if reading.reason == conditions.WAITING_FOR_PODS and (said := troubles(state.cliques)):
         message = f"{reading.message.rstrip('.')}; {'; '.join(dict.fromkeys(said))}"
         return Reading(Verdict.WAITING, conditions.POD_CREATE_FAILED, message)
     if reading.reason == conditions.WAITING_FOR_PODS and (awaited := awaited_pods(state)):
         return replace(reading, message=f"{reading.message.rstrip('.')}; {awaited}.")
     return reading
+
+
+def _unprepared(state: GangState, reading: Reading, problems: Sequence[str]) -> Reading:
+    """That pods of somebody else's gang are not as they must be, which is why it waits behind its gates."""
+    missing = reading.reason == conditions.WAITING_FOR_PODS
+    told = reading.message.rstrip(".") if missing else progress(state.gang, state.pods).sentence
+    more = f"; and {counted(len(problems) - 1, 'problem')} more" if len(problems) > 1 else ""
+    return replace(reading, message=f"{told}; {problems[0]}{more}")
