@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from grove.api import kinds
-from grove.cli.rollout_cluster import followed
+from grove.cli.rollout_cluster import followed, set_name
 from grove.cli.talk import Failed
 from grove.embedded.faults import Fault
 from grove.errors import Unreachable
@@ -152,3 +152,16 @@ def test_a_server_that_never_answers_again_is_not_waited_for() -> None:
         await watching.failed(Unreachable)
 
     watched(story, Fault("lose", verb="watch"))
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "pcs/a", "podcliqueset/a", "PodCliqueSets/a", "podcliqueset.grove.io/a"]
+)
+def test_a_set_may_be_named_with_its_kind(text: str) -> None:
+    assert set_name(text) == "a"
+
+
+@pytest.mark.parametrize("text", ["pod/a", "default/a", "x/pcs/a"])
+def test_another_kind_is_refused_with_what_to_write(text: str) -> None:
+    with pytest.raises(Failed, match="give the name of the set alone"):
+        set_name(text)

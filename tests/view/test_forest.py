@@ -321,7 +321,7 @@ def test_pods_are_counted_while_they_fill_their_place() -> None:
     ]
     world = World([cliqueset()], [OURS], [clique(name, of="train", gang="train-0")], pods)
     ((found,),) = [each.gangs for each in forest(world, now=NOW).cliquesets]
-    assert (found.pod_count, found.placed, found.ready, found.minimum) == (5, 2, 1, 2)
+    assert (found.pod_count, found.placed, found.ready, found.minimum) == (3, 2, 1, 2)
     assert [(each.replicas, each.ready) for each in found.cliques] == [(2, 1)]
 
 

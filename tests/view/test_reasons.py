@@ -118,6 +118,15 @@ GANGS = {
             "~stray pods: stray: owned by no PodClique",
         ],
     ),
+    "a gang whose pods have all succeeded lacks nothing": GangCase(
+        "Succeeded",
+        [
+            said("Initialized", "True"),
+            said("Scheduled", "True"),
+            said("Ready", "False", "3 of 3", "PodsSucceeded"),
+        ],
+        ["~completed: 3 of 3"],
+    ),
     "a gang that runs has notes all the same": GangCase(
         "Running", [GUARANTEE], ["~no gang guarantee: no gang API"]
     ),

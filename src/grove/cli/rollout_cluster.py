@@ -183,4 +183,17 @@ async def _reached(where: Where, name: str) -> AsyncIterator[tuple[Client, Key]]
     """A client, and the key of the set that is meant."""
     kubeconfig, context, namespace = where
     async with connected(kubeconfig, context) as reached:
-        yield reached.client, Key(namespace or reached.connection.namespace, name)
+        yield reached.client, Key(namespace or reached.connection.namespace, set_name(name))
+
+
+def set_name(text: str) -> str:
+    """The name of a set as somebody gives it: alone, or behind its kind as kubectl prints it."""
+    kind, slash, name = text.rpartition("/")
+    plural, singular, group = (
+        kinds.CLIQUESETS.plural,
+        kinds.CLIQUESETS.kind.lower(),
+        kinds.CLIQUESETS.gvk.group,
+    )
+    if slash and kind.lower().removesuffix(f".{group}") not in (plural, singular, "pcs"):
+        raise Failed(f"{text}: {kind} is no PodCliqueSet; give the name of the set alone")
+    return name

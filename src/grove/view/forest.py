@@ -101,7 +101,7 @@ def _gang(gang: PodGang, index: Index) -> GangView:
         backend=gang.labels.get(labels.SCHEDULER_BACKEND, ""),
         placement_score=gang.status.placement_score,
         minimum=gang.minimum,
-        pod_count=max(len(pods), _wanted(gang, cliques)),
+        pod_count=max(sum(pod.keeps_place for pod in pods), _wanted(gang, cliques)),
         placed=sum(pod.bound and pod.keeps_place for pod in pods),
         ready=sum(pod.ready and pod.active for pod in pods),
         objects=tuple(_object(each, index) for each in objects),

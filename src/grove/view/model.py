@@ -127,7 +127,7 @@ class GangView(ObjectView):
     placement_score: float | None
     #: Pods that the gang cannot do without, pods that there are, that are on nodes, and that are ready.
     minimum: int
-    #: How many pods there are, or shall be if that is more.
+    #: How many pods there are, or shall be if that is more; without those that are deleted or have failed.
     pod_count: int
     placed: int
     ready: int

@@ -116,6 +116,9 @@ def waiting_for(gang: PodGang) -> Reason | None:
     words = _STEPS[found.step]
     if found.condition is None:
         return Reason(words, "no reason reported yet")
+    if found.condition.reason == conditions.PODS_SUCCEEDED:
+        # It did what it was made for.
+        return _told("completed", found.condition, blocking=False)
     return _told(words, found.condition)
 
 
