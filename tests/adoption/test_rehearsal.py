@@ -3,10 +3,12 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
+import yaml
 from tests.adoption.go_sets import (
     PRIORITY_CLASSES,
     SETS,
@@ -17,11 +19,11 @@ from tests.adoption.go_sets import (
     on_scheduler,
     role,
 )
-from tests.adoption.go_shapes import GoSet
+from tests.adoption.go_shapes import VOLCANO_PODGROUPS, GoSet
 from tests.adoption.taking_over import CLUSTERS, CONFIGURATION, by_name, identities, take_over
 from tests.cli.conftest import Grove, grove
 from tests.cli.processes import started
-from tests.scenarios.stories import condition_of
+from tests.scenarios.stories import STAGES, condition_of
 
 from grove.api import kinds
 from grove.api.config import OperatorConfiguration, load
@@ -30,11 +32,15 @@ from grove.kube.client import Client
 from grove.kube.config import load as connection
 from grove.kube.transport import HttpTransport
 from grove.meta import Key, Manifest
+from grove.meta import resource as served
+from grove.plan.children import registry
 from grove.plan.rehearsal import SetRehearsal, Verb
 from grove.testing.virtual_time import virtual_clock
-from grove.testing.world import World, configuration_for
+from grove.testing.world import World, configuration_for, run_world
 
 __all__ = ["grove"]
+EXAMPLE: Final = Path(__file__).parents[2] / "examples" / "prefill-decode.yaml"
+NATIVE_PODGROUPS: Final = served("scheduling.k8s.io", "v1alpha2", "PodGroup")
 WATCHED = (kinds.CLIQUESETS, kinds.CLIQUES, kinds.GANGS, kinds.SCALING_GROUPS, kinds.SERVICES, kinds.PODS)
 
 
@@ -79,6 +85,40 @@ def test_what_it_says_is_what_the_operator_then_writes(name: str) -> None:
         assert (await rehearsed(world))[name].changes == ()
 
     take_over(story)
+
+
+@pytest.mark.parametrize("scheduler", ["", "volcano"])
+def test_it_lists_all_that_the_operator_then_creates(scheduler: str) -> None:
+    """Also what follows from what would be created: a group's cliques, a gang's scheduler objects."""
+    example = yaml.safe_load(EXAMPLE.read_text())
+    if scheduler:
+        for role in example["spec"]["template"]["cliques"]:
+            role["spec"]["podSpec"]["schedulerName"] = scheduler
+
+    async def story(world: World) -> None:
+        await world.apply(example)
+        await world.settle()
+        await world.stop_operator()
+        await world.scale("llm", 2)
+        kinds_of_children = [
+            each.resource for each in registry.KINDS if each.resource not in registry.OPTIONAL
+        ]
+        watched = (*kinds_of_children, VOLCANO_PODGROUPS if scheduler else NATIVE_PODGROUPS)
+        before = {(of.kind, name) for of in watched for name in await by_name(world, of)}
+        found = (await rehearsed(world, world.options.configuration))["llm"]
+        await world.start_operator()
+        await world.settle()
+        after = {(of.kind, name) for of in watched for name in await by_name(world, of)}
+        told = {(each.kind, each.name) for each in found.changes if each.verb is Verb.CREATE}
+        known = {each for each in told if "<revision>" not in each[1]}
+        assert len(told) == len([each for each in found.changes if each.verb is Verb.CREATE])
+        assert known == {each for each in after - before if each[0] != "PodGroup"}
+        # Their names depend on the UIDs of their gangs.
+        wanted = sorted(name.rpartition("-")[0] for kind, name in after - before if kind == "PodGroup")
+        assert sorted(name.removesuffix("-<revision>") for _, name in told - known) == wanted != []
+        assert (await rehearsed(world, world.options.configuration))["llm"].changes == ()
+
+    run_world(story, replace(STAGES[scheduler or "1.36"].options, nodes=8))
 
 
 def _without_status(manifest: Manifest) -> Manifest:

@@ -2,18 +2,19 @@
 
 The operator is assembled as it is to be run, with a client that cannot write. Its caches are filled, and its
 reconcilers are asked for their plans; pod templates are tried by dry runs, as webhooks try them. What the
-plan of a set writes is put into the caches before the plans of its gangs and cliques are asked for, since
-those depend on it.
+plan of a set writes is put into the caches before the next plan is asked for, until nothing new follows: the
+cliques of a scaling group come after the group, and a gang's scheduler objects after the gang.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
 import msgspec
 
+from grove.admission import Judgement
 from grove.api import kinds, labels
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
@@ -32,8 +33,9 @@ from grove.controllers.memory.trials import already_accepted
 from grove.kube.client import Client
 from grove.kube.fence import Fence
 from grove.meta import Key, Object
-from grove.plan.changes import Change, Delete, Patch
+from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import CliqueSetState, Settled, plan_children, registry
+from grove.plan.children.engine import Plan as ChildrenPlan
 from grove.plan.gang.plan import plan_gang
 from grove.plan.rehearsal import (
     Ends,
@@ -55,6 +57,8 @@ R = TypeVar("R")
 
 #: How long the first look at the cluster may take.
 _SYNC_SECONDS: Final = 120.0
+#: What the UIDs of children begin with that do not exist yet.
+_WOULD_BE: Final = "would-be/"
 
 
 async def rehearse(
@@ -120,13 +124,12 @@ class _Rehearsal:
         pods = sum(map(runs, self._cache.store(Pod).index(BY_SET, str(self._key))))
         if judgement.refused or judgement.backend is None:
             return SetRehearsal(self._key, pods, tuple(map(str, judgement.refused)))
-        # Of an update everything is told that it will write, and not what has its turn now.
-        seen = replace(self._sets.with_backend(seen, judgement), update=None)
+        seen = self._observed(judgement)
         tried = await self._tried(seen, judgement.backend)
         errors = tuple(map(str, tried.errors))
         if errors and not already_accepted(seen.cliqueset):
             return SetRehearsal(self._key, pods, errors, notices=tried.notices)
-        await self._play(seen)
+        await self._play(seen, judgement)
         return SetRehearsal(
             self._key, pods, (), tuple(self._changes), self._ends.sorted(), errors, tried.notices
         )
@@ -138,22 +141,39 @@ class _Rehearsal:
         roles = range(len(cliqueset.template.cliques))
         return await self._dry_runs.tried(candidates(cliqueset, backend, context, seen.topology, roles))
 
-    async def _play(self, seen: CliqueSetState) -> None:
+    async def _play(self, seen: CliqueSetState, judgement: Judgement) -> None:
         """Ask for the plans of an accepted set, and note what they would do."""
         self._of_set(seen.cliqueset)
-        served = [kind for kind in registry.KINDS if self._cache.informer(kind.resource) is not None]
-        plan = plan_children(seen, Settled(), served)
-        changes: list[Change] = [
-            change
-            for stream in (plan.creations(), plan.repairs(), plan.removals())
-            for change in stream
-            if change is not None
-        ]
         before = {clique.name: clique for clique in seen.cliques.values()}
-        for change in changes:
+        plan = self._plan(seen)
+        for change in _taken(plan.creations(), plan.repairs(), plan.removals()):
             self._write(change, seen.children.get(change.resource, {}))
-        await self._play_gangs(list(seen.gangs))
+        gangs = self._play_creations(judgement, seen)
+        await self._play_gangs(list(gangs))
         await self._play_cliques(seen.cliqueset, before)
+
+    def _plan(self, seen: CliqueSetState) -> ChildrenPlan:
+        served = [kind for kind in registry.KINDS if self._cache.informer(kind.resource) is not None]
+        return plan_children(seen, Settled(), served)
+
+    def _play_creations(self, judgement: Judgement, seen: CliqueSetState) -> Collection[str]:
+        """Note what follows from what is created, until nothing does; the gangs that there are then."""
+        while True:
+            found = self._observed(judgement)
+            if found.children == seen.children:
+                return found.gangs
+            seen = found
+            for change in _taken(self._plan(seen).creations()):
+                self._write(change, {})
+
+    def _observed(self, judgement: Judgement) -> CliqueSetState:
+        """The set and its children, those that would be created too.
+
+        Of an update everything is told that it will write, and not what has its turn now.
+        """
+        seen = self._sets.observe(self._key)
+        assert seen is not None
+        return replace(self._sets.with_backend(seen, judgement), update=None)
 
     def _of_set(self, cliqueset: PodCliqueSet) -> None:
         if labels.CLIQUESET_FINALIZER in cliqueset.metadata.finalizers:
@@ -165,12 +185,24 @@ class _Rehearsal:
         """Note a change of a child, and put it into the cache."""
         found = children.get(change.key.name) if isinstance(change, Patch) else None
         self._changes.append(object_change(change, found))
+        if isinstance(change, Create):
+            self._create(change)
         if isinstance(change, Patch) and found is not None:
             informer = self._cache.informer(change.resource)
             assert informer is not None
             informer.store.put(patched(found, change.patch))
         if isinstance(change, Delete) and is_owner(change):
             self._ends.add(self._pods_below(change), removed_reason(change))
+
+    def _create(self, change: Create) -> None:
+        """Put a child that would be created into the cache, with a UID by which others can belong to it."""
+        kind = next(each for each in registry.KINDS if each.resource == change.resource)
+        metadata = change.manifest["metadata"]
+        uid = f"{_WOULD_BE}{change.resource.kind}/{metadata['name']}"
+        created = {**change.manifest, "metadata": {**metadata, "uid": uid, "generation": 1}}
+        informer = self._cache.informer(change.resource)
+        assert informer is not None
+        informer.store.put(msgspec.convert(created, kind.view, strict=False))
 
     def _pods_below(self, change: Delete) -> Iterator[Pod]:
         """The pods that go with a clique, or with the cliques of a scaling group."""
@@ -192,7 +224,11 @@ class _Rehearsal:
                 continue
             plan = plan_gang(state)
             for change in plan.objects.changes:
-                self._changes.append(object_change(change))
+                told = object_change(change)
+                if gang.uid.startswith(_WOULD_BE):
+                    # It depends on the UID that the gang will get.
+                    told = told._replace(name=told.name.replace(state.context.revision, "<revision>"))
+                self._changes.append(told)
             if plan.give_up:
                 self._ends.add(plan.partial.give_up, f"PodGang {name}: {plan.partial.why}")
 
@@ -219,6 +255,11 @@ class _Rehearsal:
         gang = clique.labels.get(labels.POD_GANG, "")
         found = [each for each in self._changes if each.kind == kinds.GANGS.kind and each.name == gang]
         return [name for each in found for name in each.fields if name == "spec.priorityClassName"]
+
+
+def _taken(*streams: Iterable[Change | None]) -> list[Change]:
+    """All changes of these streams, without their pauses."""
+    return [change for stream in streams for change in stream if change is not None]
 
 
 def _of_type(operator: Operator, name: str, type_: type[R]) -> R:
