@@ -140,6 +140,10 @@ class CliqueSetReconciler:
             yield After(FORGET_SECONDS, "a field was contested")
         if self.deps.devices.unread(seen.cliqueset):
             yield After(AGAIN_SECONDS, "a ResourceClaimTemplate has not been read yet")
+        if seen.update is not None and seen.update.again is not None:
+            yield After(
+                seen.update.again, "a replica that was recycled in its turn has been available for a while"
+            )
 
     async def _is_there_for(self, changes: Sequence[Change], cliqueset: PodCliqueSet) -> bool:
         """Whether a set still exists, where changes would bind other objects to it.
@@ -226,6 +230,7 @@ class CliqueSetReconciler:
                 pods_of=self._pods_of_clique,
                 same=partial(has_present_template, seen),
                 has=partial(has_template, seen),
+                now=self.deps.clock.now(),
             )
         )
 

@@ -25,6 +25,7 @@ _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a
 _REVISION: Final = re.compile(r"(?<![a-z0-9])([a-z0-9]{10})(?![a-z0-9])")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 #: The replica that an update waits for, in the words of its set.
+_KEEPS_ITS_TURN: Final = "was recycled during its update; it keeps its turn until"
 _WAITS_FOR: Final = re.compile(r"replica (\d+) (?:is being updated|must be available)")
 #: Fields whose value depends on when something happened or on what was drawn.
 _CHANCE: Final = re.compile(
@@ -127,10 +128,15 @@ async def silent_updates(world: World) -> list[str]:
 
 
 def _waits_truly(cliqueset: Manifest, told: str, pods: list[Manifest], cliques: Manifest) -> bool:
-    """Whether an update is paused, as it tells, or tells of a replica of which a pod does not serve."""
+    """Whether an update is paused, as it tells, or tells of a replica of which a pod does not serve.
+
+    Or of one that was recycled: for that one to be available for a while, nothing is written.
+    """
     annotations = cliqueset["metadata"].get("annotations", {})
     if f"annotation {labels.UPDATE_PAUSED}" in told:
         return bool(annotations.get(labels.UPDATE_PAUSED) == "true")
+    if _KEEPS_ITS_TURN in told:
+        return True
     if (waits_for := _WAITS_FOR.search(told)) is None:
         return False
     serving = Counter(pod["metadata"]["labels"].get(labels.POD_CLIQUE) for pod in pods if is_ready(pod))

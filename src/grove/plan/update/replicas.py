@@ -4,8 +4,8 @@ A replica follows the set's present template, or the one that it followed before
 turn it is stands in the set's status before a child of the replica is changed. Replicas of which nothing is
 on a node lose nothing and follow at once. Of the others as many have their turn as `maxUnavailable` allows,
 those first that do not serve anyway; a turn is over when all pods of the replica follow and it is available
-again. With `maxSurge` further replicas exist meanwhile, on the present template; one that does not serve
-takes a later one too, in a turn of its own.
+again, for a while if it was recycled meanwhile. With `maxSurge` further replicas exist meanwhile, on the
+present template; one that does not serve takes a later one too, in a turn of its own.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -25,10 +25,12 @@ from grove.meta import Manifest, Object
 from grove.plan.availability import ReplicaCliques, said_ready
 from grove.plan.conditions import timestamp
 from grove.plan.layout import Layout, PlannedClique
+from grove.plan.termination import termination_delay
 from grove.plan.update.budget import budget_of
 from grove.plan.update.ending import any_uncounted
 from grove.plan.update.groups import PodsOf, has_turn, may_restart
-from grove.plan.update.pods import completed_pods, has_outdated, useful_pods
+from grove.plan.update.pods import completed_pods, has_outdated, ready_pods, useful_pods
+from grove.plan.update.recycled import available_since, patience, was_recycled
 from grove.plan.update.revisions import (
     TemplateRevision,
     follows,
@@ -63,6 +65,8 @@ class UpdateState:
     same: Callable[[PodClique], bool] = lambda clique: True
     #: Whether a clique has the pod template that it should have of this revision.
     has: Callable[[PodClique, TemplateRevision], bool] = lambda clique, revision: False
+    #: What time it is; without it a replica that was recycled is no other one.
+    now: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,8 @@ class SetUpdate:
     surplus: Surplus = NO_SURPLUS
     #: The replicas that must serve before a further one gets its turn, although some are behind.
     waits_for: Sequence[int] = ()
+    #: The replicas that were recycled in their turn, and when those may end that are available.
+    recycled: Mapping[int, datetime | None] = field(default_factory=dict)
     #: Whether all follow, which the statuses of cliques do not say yet.
     settling: bool = False
 
@@ -105,6 +111,13 @@ class SetUpdate:
         if names.base_gang(name, first + self.surge) in state.gangs:
             return []
         return [each for each in range(first, first + self.surge) if _is_placed(state, each)]
+
+    @property
+    def again(self) -> float | None:
+        """In how many seconds the turn of a replica may end that was recycled, unless something changes."""
+        now = self.state.now if self.state is not None else None
+        ends = [each for each in self.recycled.values() if each is not None]
+        return max(0.0, (min(ends) - now).total_seconds()) if now is not None and ends else None
 
     @property
     def record(self) -> str:
@@ -238,11 +251,8 @@ def plan_update(state: UpdateState) -> SetUpdate:
     turns = [each.replica_index for each in _turns(cliqueset)]
     if cliqueset.on_delete:
         return SetUpdate(present, state, behind=frozenset(behind))
-    unfinished = tuple(
-        replica
-        for replica in dict.fromkeys(turns)
-        if replica < cliqueset.spec.replicas and (replica in behind or _is_at_work(state, replica))
-    )
+    recycled = _recycled(state)
+    unfinished = _unfinished(state, turns, {*behind, *recycled})
     if not behind and not unfinished:
         return _settling(state, present, turns)
     surplus = _surplus(state, unfinished, begins=_begins(state, present))
@@ -268,6 +278,16 @@ def plan_update(state: UpdateState) -> SetUpdate:
         (*chosen, *(replica for replica in redone if replica not in turns)),
         surplus,
         blockers,
+        recycled,
+    )
+
+
+def _unfinished(state: UpdateState, turns: Sequence[int], kept: Collection[int]) -> tuple[int, ...]:
+    """The turns that are not over: of the replicas that are `kept` at it, and of those that are not back."""
+    return tuple(
+        replica
+        for replica in dict.fromkeys(turns)
+        if replica < state.cliqueset.spec.replicas and (replica in kept or _is_at_work(state, replica))
     )
 
 
@@ -413,6 +433,32 @@ def _is_at_work(state: UpdateState, replica: int) -> bool:
         if group is not None and _is_open(group.status.update_progress):
             return True
     return not _serves(state, replica)
+
+
+def _recycled(state: UpdateState) -> Mapping[int, datetime | None]:
+    """The replicas that keep their turn because they were recycled in it, and until when if that is known."""
+    progress, now = state.cliqueset.status.update_progress, state.now
+    if now is None or progress is None:
+        return {}
+    delay, found = termination_delay(state.cliqueset.template), dict[int, datetime | None]()
+    for turn in _turns(state.cliqueset):
+        times = [each for each in (progress.update_started_at, turn.update_started_at) if each]
+        planned = (state.cliques.get(each.name) for each in state.layout.cliques(turn.replica_index))
+        cliques = [each for each in planned if each is not None]
+        since = max(map(datetime.fromisoformat, times)) if times else None
+        if since is None or not any(
+            was_recycled(each, state.pods_of(each), since, delay) for each in cliques
+        ):
+            continue
+        serving = [each for each in cliques if ready_pods(state.pods_of(each)) >= each.spec.needed]
+        if not serving and _serves(state, turn.replica_index):
+            # It has done its work.
+            continue
+        available = available_since(serving) if _serves(state, turn.replica_index) else None
+        until = available + patience(delay) if available is not None else None
+        if until is None or until > now:
+            found[turn.replica_index] = until
+    return found
 
 
 def _is_open(progress: PodCliqueUpdateProgress | PodCliqueScalingGroupUpdateProgress | None) -> bool:

@@ -4,10 +4,13 @@ from grove.api import conditions, labels
 from grove.api.cliqueset import PodCliqueSet
 from grove.meta import Condition, Manifest
 from grove.plan.last_errors import CodedError
+from grove.plan.termination import termination_delay
 from grove.plan.update.budget import budget_of
+from grove.plan.update.recycled import patience
 from grove.plan.update.replicas import SetUpdate
 from grove.plan.update.surplus import holding_room
 from grove.plan.why_not import why_not
+from grove.words import duration_in_words
 
 
 def update_condition(update: SetUpdate) -> Condition | None:
@@ -66,6 +69,10 @@ def update_news(cliqueset: PodCliqueSet, progress: Manifest | None) -> tuple[boo
 
 def _needed(update: SetUpdate, replica: int) -> str:
     assert update.state is not None
+    if replica in update.recycled:
+        seconds = patience(termination_delay(update.state.cliqueset.template)).total_seconds()
+        until = f"until it has been available for {duration_in_words(seconds)}"
+        return f"replica {replica} was recycled during its update; it keeps its turn {until}"
     if replica in update.turns:
         surplus = "surplus " if replica >= update.state.cliqueset.spec.replicas else ""
         return f"{surplus}replica {replica} is being updated"
