@@ -226,6 +226,22 @@ def test_a_gang_that_is_restarted_is_not_initialized_nor_unhealthy_any_more() ->
     assert message_of(status, "Initialized") == "0 of 2 pods exist"
 
 
+@pytest.mark.parametrize(
+    ("there", "wanted", "message"),
+    [
+        (1, {CLIQUE: 2}, "every pod existed and was listed when the gates opened; not every pod exists now"),
+        (2, {}, "every pod existed and was listed when the gates opened; not every pod exists now"),
+        (2, {CLIQUE: 2}, "every pod exists and is listed"),
+    ],
+    ids=["a pod is lost", "a clique is gone", "they are all there"],
+)
+def test_a_gang_that_stays_initialized_says_whether_every_pod_exists(
+    there: int, wanted: dict[str, int], message: str
+) -> None:
+    facts = GangFacts(pods(placed=there), wanted, initialized=False)
+    assert message_of(desired_gang_status(gang_with(RAN), facts, now=NOW), "Initialized") == message
+
+
 def test_a_gang_that_lists_nothing_has_lost_nothing_and_is_not_initialized() -> None:
     facts = GangFacts(pods(gated=1), {CLIQUE: 2}, initialized=False)
     status = desired_gang_status(gang_with(RAN, listed=0), facts, now=NOW)

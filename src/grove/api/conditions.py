@@ -152,7 +152,7 @@ TABLE: Final[tuple[Entry, ...]] = (
     Entry(
         "PodGang",
         INITIALIZED,
-        "Every pod of the gang exists and is listed in the podgroups.",
+        "Every pod of the gang existed and was listed in the podgroups; it stays when pods are lost later.",
         (PODS_CREATION_PENDING, PODS_CREATED),
     ),
     Entry(

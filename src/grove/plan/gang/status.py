@@ -127,16 +127,19 @@ def counts(pods: Sequence[Pod]) -> Counts:
 def _initialized(gang: PodGang, facts: GangFacts) -> Condition:
     before = find_condition(gang.status.conditions, conditions.INITIALIZED)
     lists = reference_count(gang) > 0 and not facts.restarted
+    wanted = sum(facts.wanted.values())
+    there = sum(pod.keeps_place for pod in facts.pods)
+    missing = len(gang.spec.podgroups) - len(facts.wanted)
     if facts.initialized or (lists and before is not None and before.is_true):
+        # It stays: gates are open, and clients read that the gang was complete once.
+        complete = facts.initialized or (there >= wanted and not missing)
+        message = "every pod exists and is listed" if complete else _WAS_COMPLETE
         return Condition(
             type=conditions.INITIALIZED,
             status="True",
             reason=conditions.PODS_CREATED,
-            message=_NOTHING_WANTED if _wants_nothing(gang, facts) else "every pod exists and is listed",
+            message=_NOTHING_WANTED if _wants_nothing(gang, facts) else message,
         )
-    wanted = sum(facts.wanted.values())
-    there = sum(pod.keeps_place for pod in facts.pods)
-    missing = len(gang.spec.podgroups) - len(facts.wanted)
     message = f"{there} of {wanted} pods exist"
     if missing:
         message += f"; {missing} of {len(gang.spec.podgroups)} cliques do not exist yet"
@@ -152,6 +155,7 @@ def _initialized(gang: PodGang, facts: GangFacts) -> Condition:
     )
 
 
+_WAS_COMPLETE: Final = "every pod existed and was listed when the gates opened; not every pod exists now"
 _NOTHING_WANTED: Final = "every role of the gang is scaled to zero, so that it needs no pods"
 
 
