@@ -1,8 +1,11 @@
 """What happens to a set that was taken over is what happens to any other: it heals, scales, waits and goes."""
 
+from typing import Final
+
 import pytest
-from tests.adoption.go_sets import SETS, install, is_ready, on_scheduler
-from tests.adoption.go_shapes import KAI_PODGROUPS, VOLCANO_PODGROUPS, objects_of
+from tests.adoption.go_pods import condition
+from tests.adoption.go_sets import SETS, cliqueset, install, is_ready, on_scheduler, role
+from tests.adoption.go_shapes import KAI_PODGROUPS, VOLCANO_PODGROUPS, GoSet, objects_of
 from tests.adoption.taking_over import (
     CLUSTERS,
     by_name,
@@ -129,6 +132,68 @@ def test_pods_of_a_gang_that_lacks_some_run_on_while_the_others_fit_nowhere(clus
         await world.until(lambda: is_whole(world), "the lost pod is back")
 
     take_over(story, options)
+
+
+async def lose_for_good(world: World, hostname: str) -> None:
+    """Take a pod for which there is no other node."""
+    for node in await by_name(world, NODES):
+        await world.user.merge_patch(NODES, Key("", node), {"spec": {"unschedulable": True}})
+    found = (await by_name(world, kinds.PODS)).items()
+    (lost,) = [name for name, pod in found if pod["spec"]["hostname"] == hostname]
+    await world.user.delete(kinds.PODS, Key("default", lost), grace_seconds=0)
+
+
+def with_delay(scheduler: str, delay: str) -> GoSet:
+    """A role alone and one that needs two pods, recycled after this time."""
+    pods = {} if scheduler == "default-scheduler" else {"schedulerName": scheduler}
+    roles = [role("lead", pods=pods), role("work", 2, 2, pods=pods)]
+    queue = {"kai.scheduler/queue": "default-queue"} if scheduler == "kai-scheduler" else {}
+    return GoSet(cliqueset("train", roles, terminationDelay=delay, labels=queue))
+
+
+@on_every_scheduler
+def test_a_gang_that_the_go_operator_saw_whole_is_recycled_though_it_lost_a_pod_before_we_came(
+    cluster: str,
+) -> None:
+    scheduler, options = CLUSTERS[cluster]
+
+    async def story(world: World) -> None:
+        await install(world, with_delay(scheduler, "30s"))
+        await lose_for_good(world, "train-0-work-0")
+        before = await identities(world)
+        assert len(before) == 2
+        await world.start_operator()
+        await pass_time(25)
+        assert before.items() <= (await identities(world)).items(), "nothing is recycled early"
+        await pass_time(20)
+        assert not before.keys() & (await identities(world)).keys(), "the rest gave its nodes back"
+
+    take_over(story, options)
+
+
+#: What the Go operator may have told of a clique that does not prove that it was whole.
+NOT_WHOLE: Final = {
+    "it was never placed": [("PodCliqueScheduled", "False"), ("MinAvailableBreached", "True")],
+    "its pods failed": [("PodCliqueScheduled", "True"), ("MinAvailableBreached", "True")],
+    "an update went on": [("PodCliqueScheduled", "True"), ("MinAvailableBreached", "Unknown")],
+    "nothing was told": [],
+}
+
+
+@pytest.mark.parametrize("told", NOT_WHOLE.values(), ids=NOT_WHOLE)
+def test_a_gang_that_the_go_operator_did_not_see_whole_is_not_recycled(told: list[tuple[str, str]]) -> None:
+    async def story(world: World) -> None:
+        await install(world, with_delay("default-scheduler", "30s"))
+        said = {"conditions": [condition(type_, status, "Because") for type_, status in told]}
+        key = Key("default", "train-0-work")
+        await world.user.merge_patch(kinds.CLIQUES, key, {"status": said}, subresource="status")
+        await lose_for_good(world, "train-0-work-0")
+        before = await identities(world)
+        await world.start_operator()
+        await pass_time(600)
+        assert before.items() <= (await identities(world)).items()
+
+    take_over(story)
 
 
 @on_every_scheduler

@@ -49,7 +49,7 @@ from grove.plan.startup import CONTAINER, Wait, wait_of, waiting_in_vain
 from grove.plan.update.groups import clique_turn
 from grove.plan.update.pods import CliqueUpdate, Turn, plan_clique_update
 from grove.plan.urgency import Urgency
-from grove.plan.wholeness import is_placed_together, lost_since_placed
+from grove.plan.wholeness import is_placed_together, lost_since_placed, said_by_go
 from grove.runtime.outcome import DONE, After, Outcome, soonest
 
 log = logging.getLogger(__name__)
@@ -321,11 +321,14 @@ class CliqueReconciler:
     def _was_whole(self, seen: Seen, working: int) -> bool:
         """Whether its gang tells that a clique had its minimum, which nobody saw or remembers.
 
-        One that somebody deleted took its status along. Pods may be lost before anybody looks.
+        One that somebody deleted took its status along. Pods may be lost before anybody looks. Of cliques
+        that are taken over the Go operator told it.
         """
         clique, gang, backend = seen.clique, seen.gang, seen.backend
         if gang is None or working >= clique.spec.needed:
             return False
+        if said_by_go(clique, seen.context.revision):
+            return True
         if was_placed(gang, seen.context) and replaces_another(clique, gang):
             return True
         if backend is None or not _is_expected(clique, gang):
