@@ -270,6 +270,17 @@ def test_a_transition_time_that_lies_ahead_becomes_now() -> None:
     assert {each["lastTransitionTime"] for each in status["conditions"]} == {"2026-01-01T12:00:00Z"}
 
 
+@pytest.mark.parametrize(
+    "written", ["0000-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "2026-01-01t11:00:00z", "2026-01-01T11:00:00"]
+)
+def test_a_transition_time_that_nobody_can_reckon_with_becomes_now(written: str) -> None:
+    facts = GangFacts(pods(gated=2), {CLIQUE: 2}, initialized=True)
+    status = desired_gang_status(make.gang("train-0", {CLIQUE: 2}), facts, now=NOW)
+    forged = {"conditions": [{**each, "lastTransitionTime": written} for each in status["conditions"]]}
+    mended = desired_gang_status(gang_with(forged), facts, now=NOW)
+    assert {each["lastTransitionTime"] for each in mended["conditions"]} == {"2026-01-01T12:00:00Z"}
+
+
 def test_conditions_of_other_writers_stay() -> None:
     before = {"conditions": [{"type": "SomebodyElses", "status": "True"}]}
     status = desired_gang_status(gang_with(before), GangFacts([], {}, initialized=False), now=NOW)

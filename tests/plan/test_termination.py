@@ -123,6 +123,15 @@ def test_what_is_recycled_when(case: Case) -> None:
     assert told == [(what, NOON + timedelta(minutes=minutes) + SECOND) for what, minutes in case.want]
 
 
+@pytest.mark.parametrize(
+    "since", ["0000-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "9999-12-31T23:59:59-12:00"]
+)
+def test_a_breach_at_a_time_that_somebody_wrote_waits_until_it_is_written_anew(since: str) -> None:
+    told = [said("MinAvailableBreached", "True", since), said("MinAvailableReached", "True", since)]
+    manifest = make.clique_manifest("t-0-a", 1, labels={labels.SET_REPLICA_INDEX: "0"})
+    assert found(make.view(PodClique, {**manifest, "status": {"conditions": told}})) == []
+
+
 def pod(name: str, created: datetime, **fields: object) -> Pod:
     manifest = make.pod_manifest(name, 0, **fields)  # type: ignore[arg-type]
     manifest["metadata"]["creationTimestamp"] = created.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -567,3 +567,28 @@ def test_a_group_replica_that_is_recycled_alone_must_be_whole_again_before_it_is
         assert len(await recycled(world)) == 2
 
     play(stage, story, nodes=8)
+
+
+@pytest.mark.parametrize("written", ["0000-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_a_breach_to_which_somebody_wrote_another_time_begins_when_that_is_found(written: str) -> None:
+    async def story(world: World) -> None:
+        await start(world, wl1(STAGES["1.36"], "wl", **WORKLOAD))
+        before = await uids(world)
+        await lose(world, "wl-0-pc-a")
+        await asyncio.sleep(DELAY / 2)
+        clique = await world.get(kinds.CLIQUES, "wl-0-pc-a") or {}
+        told = [
+            {**each, "lastTransitionTime": written}
+            if each["type"] == conditions.MIN_AVAILABLE_BREACHED
+            else each
+            for each in clique["status"]["conditions"]
+        ]
+        key, status = Key("default", "wl-0-pc-a"), {"status": {"conditions": told}}
+        await world.user.merge_patch(kinds.CLIQUES, key, status, subresource="status")
+        await asyncio.sleep(DELAY - 2)
+        assert len(before & await uids(world)) == 9
+        assert await waits(world)
+        await asyncio.sleep(LONG_ENOUGH)
+        assert not before & await uids(world)
+
+    play(STAGES["1.36"], story)

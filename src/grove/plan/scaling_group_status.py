@@ -12,7 +12,7 @@ from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Condition, Manifest, find_condition, is_true
 from grove.plan.availability import is_updated
 from grove.plan.completion import is_over
-from grove.plan.conditions import merged
+from grove.plan.conditions import merged, moment
 from grove.plan.last_errors import MOST_ERRORS, CodedError, last_errors
 from grove.plan.standing import Standing, availability, standing_conditions
 from grove.plan.termination import breached_since, termination_delay
@@ -178,7 +178,7 @@ def _terminated(
     before = find_condition(group.status.conditions, conditions.MIN_AVAILABLE_BREACHED)
     if cliqueset is None or not breached.is_true or before is None or not before.is_true:
         return []
-    told = datetime.fromisoformat(before.last_transition_time) if before.last_transition_time else now
+    told = moment(before.last_transition_time) or now
     known = is_true(group.status.conditions, conditions.GANG_TERMINATION_IN_PROGRESS)
     accepted = find_condition(cliqueset.status.conditions, conditions.ACCEPTED)
     # Nothing of a set is recycled while it is refused.

@@ -22,6 +22,7 @@ from grove.api.pod import Pod
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Condition, find_condition, is_true
 from grove.plan.clique_status import is_breached, shortfall
+from grove.plan.conditions import moment
 from grove.plan.layout import GroupReplica, Layout, PlannedClique
 from grove.words import counted
 
@@ -254,8 +255,7 @@ def _told_breached(told: Sequence[Condition]) -> datetime | None:
 
 
 def _transition(condition: Condition) -> datetime | None:
-    """When a condition changed at the latest."""
-    if not condition.last_transition_time:
-        return None
+    """When a condition changed at the latest; None where that cannot be read and is written anew."""
+    told = moment(condition.last_transition_time)
     # Times in a status have whole seconds; nothing is recycled before its delay is over.
-    return datetime.fromisoformat(condition.last_transition_time) + timedelta(seconds=1)
+    return told + timedelta(seconds=1) if told is not None else None

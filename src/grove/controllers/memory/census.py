@@ -15,6 +15,7 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PENDING, PodGang
 from grove.backends.registry import BUILT_INS
 from grove.meta import Condition, Object, find_condition
+from grove.plan.conditions import moment
 from grove.runtime.clock import Clock
 from grove.runtime.metrics import Metrics, Sample
 
@@ -129,8 +130,8 @@ def _reason(condition: Condition | None) -> str:
 
 def _since(condition: Condition | None, about: Object) -> float:
     """Since when a condition is as it is; without one the age of the object counts."""
-    moment = condition.last_transition_time if condition is not None else None
-    return datetime.fromisoformat(moment or about.metadata.creation_timestamp).timestamp()
+    told = moment(condition.last_transition_time) if condition is not None else None
+    return (told or datetime.fromisoformat(about.metadata.creation_timestamp)).timestamp()
 
 
 def _less(counter: Counter[K], key: K) -> None:
