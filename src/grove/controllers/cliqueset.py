@@ -42,10 +42,11 @@ from grove.controllers.memory.trials import AGAIN_SECONDS, Trials
 from grove.controllers.pacing import CREATING_SECONDS, MOVING_SECONDS
 from grove.controllers.recycling import Recycling
 from grove.errors import PodLimitReached, in_one_sentence
-from grove.meta import Condition, Key, find_condition
+from grove.meta import Condition, Key, Object, Resource, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import CliqueSetState, Settled, edit_pending, plan_children, registry, sort_children
 from grove.plan.children.cliques import has_present_template, has_template
+from grove.plan.children.kept import kept_children
 from grove.plan.children.surplus import plan_surplus
 from grove.plan.cliqueset_status import SetFacts, cliqueset_status, outdated, unattended
 from grove.plan.deleted_set import deleted_set_status
@@ -431,10 +432,20 @@ class CliqueSetReconciler:
                 *distinct_errors(applied.refusals),
                 *self._unread(seen),
                 *disbelieved(seen.update),
+                *(self._kept(seen) if not judgement.refused else ()),
             ],
             missing_templates=missing_templates(seen.claim_templates) if not judgement.refused else (),
             name_taken=any(isinstance(failure, NameTaken) for _, failure in applied.refusals),
         )
+
+    def _kept(self, seen: CliqueSetState) -> list[CodedError]:
+        """Which children cannot be made because what has their name is being deleted and kept."""
+        views = {kind.resource: kind.view for kind in registry.KINDS}
+
+        def there(resource: Resource, name: str) -> Object | None:
+            return self.deps.cache.store(views[resource]).get(Key(seen.cliqueset.namespace, name))
+
+        return list(kept_children(seen, there))
 
     def _said_lately(self, key: Key) -> bool:
         """Whether the status may wait: to compute it takes time for every replica that exists."""

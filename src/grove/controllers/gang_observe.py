@@ -13,7 +13,7 @@ from grove.api.revision import effective_revision
 from grove.backends.base import Backend, Context, GangSnapshot
 from grove.backends.shape import progress
 from grove.controllers.dependencies import Dependencies
-from grove.controllers.members import cliques_of, pods_of, predecessors_of, stray_pods_of
+from grove.controllers.members import cliques_of, kept_members, pods_of, predecessors_of, stray_pods_of
 from grove.controllers.standalone import StandalonePods
 from grove.meta import Key, Manifest
 from grove.plan.gang.gates import is_released
@@ -83,6 +83,7 @@ class GangObserver:
             wanted_objects=self._wanted(translated),
             stray_pods=stray_pods_of(self.deps.cache, gang, pods) if of_a_set else (),
             predecessors=self._predecessors(cliques) if of_a_set else (),
+            kept=kept_members(self.deps.cache, gang, cliques) if of_a_set else (),
             asked_backend=self._asked_backend(context.cliqueset) if of_a_set else "",
             others=_OtherGangs(self.deps.cache, gang),
             base=self._base(gang, cliques, pods),

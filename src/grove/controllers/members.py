@@ -12,6 +12,7 @@ from grove.api.pod import Pod
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.meta import Key
 from grove.plan.gang.standalone import is_standalone
+from grove.plan.kept import KeptChild, is_kept
 from grove.runtime.cache import Cache
 
 PODS_BY_GANG: Final = "gang"
@@ -34,6 +35,22 @@ def cliques_of(cache: Cache, gang: PodGang) -> list[PodClique]:
         clique
         for clique in found
         if clique is not None and not clique.terminating and of_one_set(cache, clique, gang)
+    ]
+
+
+def kept_members(cache: Cache, gang: PodGang, cliques: Sequence[PodClique]) -> list[KeptChild]:
+    """What has the names of cliques that the gang lacks, or of their groups, and should be gone."""
+    there = {clique.name for clique in cliques}
+    missing = [group.name for group in gang.spec.podgroups if group.name not in there]
+    if not missing:
+        return []
+    found = (cache.store(PodClique).get(Key(gang.namespace, name)) for name in missing)
+    kept = [KeptChild(kinds.CLIQUES, clique) for clique in found if clique is not None and is_kept(clique)]
+    cliqueset = str(Key(gang.namespace, gang.labels.get(labels.PART_OF, "")))
+    return kept + [
+        KeptChild(kinds.SCALING_GROUPS, group)
+        for group in cache.store(PodCliqueScalingGroup).index("set", cliqueset)
+        if is_kept(group) and any(name.startswith(f"{group.name}-") for name in missing)
     ]
 
 

@@ -17,6 +17,7 @@ from grove.errors import GroveError
 from grove.meta import Manifest, Resource, UntypedObject, find_condition
 from grove.plan.gang.standalone import Adoption, PodPreparation, is_standalone
 from grove.plan.gang.standalone import wanted as standalone_wanted
+from grove.plan.kept import KeptChild
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,8 @@ class GangState:
     stray_pods: Sequence[Pod] = ()
     #: Pods of earlier cliques of the same names; their hostnames are needed for the gang's own.
     predecessors: Sequence[Pod] = ()
+    #: Cliques and scaling groups that are to be made for the gang once what has their names is gone.
+    kept: Sequence[KeptChild] = ()
     #: The backend that the gang's set asks for; empty where no set asks for one.
     asked_backend: str = ""
     #: The backend that a gang of somebody else is to get; None for a gang that has one.

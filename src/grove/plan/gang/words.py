@@ -60,17 +60,18 @@ _MOST_NAMES = 5
 
 
 def awaited_pods(state: GangState) -> str:
-    """Which pods must be gone before the gang can have all of its own, and which failed; empty for none."""
+    """What must be gone before the gang can have all of its pods, and which failed; empty for nothing."""
     members = state.members
+    kept = [each.sentence for each in state.kept]
     if not state.predecessors and all(pod.keeps_place for pod in members):
-        return ""
+        return "; ".join(kept)
     found: list[Pod] = []
     failed: list[str] = []
     for clique in state.cliques:
         own = [pod for pod in members if pod.labels.get(labels.POD_CLIQUE) == clique.name]
         found += awaited(clique, own, leaving(clique, own, state.predecessors, state.now))
         failed.append(failed_sentence(clique, own, state.now))
-    return "; ".join(filter(None, (awaited_sentence(found), *failed)))
+    return "; ".join(filter(None, (*kept, awaited_sentence(found), *failed)))
 
 
 def stuck_pods(state: GangState) -> list[Condition]:
