@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from grove.meta import Manifest
-from grove.plan.changes import difference, replacing, without_absent
+from grove.plan.changes import Exactly, difference, replacing, without_absent
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,11 @@ CASES = {
     "an empty mapping that an item must not have is taken away": Case(
         {"l": [{"a": 1, "all": None}]}, {"l": [{"a": 1, "all": {}}]}, {"l": [{"a": 1}]}
     ),
+    "an empty text in an item agrees with none": Case({"l": [{"m": None}]}, {"l": [{"m": ""}]}, {}),
+    "an empty text is taken away from a list that must be exactly so": Case(
+        {"l": Exactly([{"a": 1}])}, {"l": [{"a": 1, "none": ""}]}, {"l": [{"a": 1}]}
+    ),
+    "a list that is exactly so is not sent": Case({"l": Exactly([{"a": 1}])}, {"l": [{"a": 1}]}, {}),
     "an empty mapping stays where something else of the item is sent": Case(
         {"l": [{"a": 2, "all": {}, "b": None}]}, {"l": [{"a": 1, "all": {}}]}, {"l": [{"a": 2, "all": {}}]}
     ),

@@ -110,6 +110,113 @@ def test_annotations_that_are_called_like_fields_have_no_defaults() -> None:
     assert len(hashes) == len(marks)
 
 
+def volume(**source: object) -> Manifest:
+    return {**BASE, "volumes": [{"name": "v", **source}]}
+
+
+def claim(**spec: object) -> Manifest:
+    return volume(ephemeral={"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"], **spec}}})
+
+
+def amounts(**limits: object) -> Manifest:
+    return one(resources={"limits": limits})
+
+
+def divisor(**field: object) -> Manifest:
+    return one(env=[{"name": "N", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", **field}}}])
+
+
+def told(**field: object) -> Manifest:
+    return {"items": [{"path": "p", "resourceFieldRef": {"resource": "limits.cpu", **field}}]}
+
+
+#: Spellings of one meaning, the usual one first: its hash is that of all releases.
+SPELLINGS: dict[str, list[Manifest]] = {
+    "a number of devices": [amounts(gpu="1"), amounts(gpu=1), amounts(gpu="1000m"), amounts(gpu=1.0)],
+    "cores": [amounts(cpu="1500m"), amounts(cpu=1.5), amounts(cpu="1.5")],
+    "memory": [amounts(memory="1Gi"), amounts(memory="1024Mi"), amounts(memory=2**30)],
+    "decimal memory": [amounts(memory="500G"), amounts(memory="500e9"), amounts(memory=500 * 10**9)],
+    "none of it": [amounts(gpu="0"), amounts(gpu=0)],
+    "of an init container": [
+        {**BASE, "initContainers": [{**INIT, "resources": {"requests": {"cpu": each}}}]} for each in ("1", 1)
+    ],
+    "of the pod": [{**BASE, "resources": {"requests": {"cpu": each}}} for each in ("2", 2)],
+    "overhead": [{**BASE, "overhead": {"cpu": each}} for each in ("250m", 0.25)],
+    "the size of a volume": [volume(emptyDir={"sizeLimit": each}) for each in ("1Gi", "1024Mi")],
+    "storage": [claim(resources={"requests": {"storage": each}}) for each in ("1Gi", "1024Mi")],
+    "divisors": [divisor(divisor="1m"), divisor(divisor="0.001")],
+    "no divisor": [divisor(), divisor(divisor="0"), divisor(divisor=0)],
+    "a divisor in a volume": [volume(downwardAPI=told(**each)) for each in ({}, {"divisor": "0"})],
+    "a divisor in a projected volume": [
+        volume(projected={"sources": [{"downwardAPI": told(**each)}]}) for each in ({}, {"divisor": "0"})
+    ],
+    "namespaces of the host": [BASE, {**BASE, "hostNetwork": False, "hostPID": False, "hostIPC": False}],
+    "a terminal": [one(), one(stdin=False, stdinOnce=False, tty=False)],
+    "a mount": [
+        one(volumeMounts=[{"name": "v", "mountPath": "/v", **each}]) for each in ({}, {"readOnly": False})
+    ],
+    "a claim": [
+        volume(persistentVolumeClaim={"claimName": "c", **each}) for each in ({}, {"readOnly": False})
+    ],
+    "a port": [one(ports=[{"containerPort": 1, **each}]) for each in ({}, {"hostPort": 0})],
+    "a probe": [
+        one(livenessProbe={"httpGet": {"port": 1}, **each})
+        for each in ({}, {"initialDelaySeconds": 0, "periodSeconds": 0})
+    ],
+    "a claim's metadata": [
+        claim(),
+        volume(
+            ephemeral={
+                "volumeClaimTemplate": {
+                    "metadata": {"creationTimestamp": None},
+                    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {}},
+                }
+            }
+        ),
+    ],
+    "a selector": [packed(labelSelector={}), packed(labelSelector={"matchLabels": {}})],
+}
+
+
+@pytest.mark.parametrize("spellings", SPELLINGS.values(), ids=SPELLINGS)
+def test_spellings_of_one_meaning_have_one_hash(spellings: list[Manifest]) -> None:
+    assert len({template_hash(template(each)) for each in spellings}) == 1
+
+
+#: What Go's types keep: false or empty is said in a pointer, and is not the same as nothing.
+SAID: dict[str, tuple[Manifest, Manifest]] = {
+    "no token": ({**BASE, "automountServiceAccountToken": False}, BASE),
+    "no service links": ({**BASE, "enableServiceLinks": False}, BASE),
+    "namespaces of its own": ({**BASE, "shareProcessNamespace": False}, BASE),
+    "no grace": ({**BASE, "terminationGracePeriodSeconds": 0}, BASE),
+    "root or not": (one(securityContext={"runAsNonRoot": False}), one()),
+    "no more privileges": (one(securityContext={"allowPrivilegeEscalation": False}), one()),
+    "user 0": (one(securityContext={"runAsUser": 0}), one()),
+    "no storage class": (claim(storageClassName=""), claim()),
+    "none of a resource": (amounts(gpu="0"), one()),
+    "an optional variable": (
+        one(envFrom=[{"configMapRef": {"name": "c", "optional": False}}]),
+        one(envFrom=[{"configMapRef": {"name": "c"}}]),
+    ),
+    "a tolerance of no seconds": (
+        {**BASE, "tolerations": [{"key": "a", "tolerationSeconds": 0}]},
+        {**BASE, "tolerations": [{"key": "a"}]},
+    ),
+    "a text that is no quantity": (amounts(gpu="many"), amounts(gpu="more")),
+    "text and false": ({**BASE, "hostNetwork": "false"}, BASE),
+    "another amount": (amounts(cpu="1"), amounts(cpu="1001m")),
+    "a label that looks like an amount": (
+        {**BASE, "nodeSelector": {"cpu": "1"}},
+        {**BASE, "nodeSelector": {"cpu": "1000m"}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("one", "other"), SAID.values(), ids=SAID)
+def test_the_hash_tells_what_go_tells(one: Manifest, other: Manifest) -> None:
+    assert template_hash(template(one)) != template_hash(template(other))
+
+
 @pytest.mark.parametrize("pod", SAME.values(), ids=SAME)
 def test_the_hash_is_unaffected_by(pod: Manifest) -> None:
     assert template_hash(template(pod)) == template_hash(template(BASE))

@@ -1,4 +1,4 @@
-"""What a Kubernetes quantity such as `500m` or `1.5Gi` is worth: many texts mean the same."""
+"""What a quantity such as `500m` or `1.5Gi` is worth: of the texts that mean the same, one is the usual."""
 
 import re
 from fractions import Fraction
@@ -33,3 +33,27 @@ def _value(text: str) -> Fraction:
     if suffix not in _DECIMAL:
         raise ValueError(f"{text!r} is not a quantity")
     return number * Fraction(10) ** _DECIMAL[suffix]
+
+
+@lru_cache(maxsize=4096)
+def usual(text: str) -> str:
+    """The one text by which quantities of this value are compared: as such values are usually written.
+
+    `1`, `1000`, `1Gi`, `500G` and `1500m` are themselves; `1000m` is `1` and `1024Mi` is `1Gi`. Whole numbers
+    below a million have no unit, others the one with the smallest number. Raises ValueError.
+    """
+    value = quantity(text)
+    amount, sign = abs(value), "-" if value < 0 else ""
+    whole, rest = divmod(amount, ONE)
+    if not rest and whole < _MILLION:
+        return f"{sign}{whole}"
+    number, suffix = min((amount // unit, suffix) for unit, suffix in _UNITS if amount % unit == 0)
+    return f"{sign}{number}{suffix}"
+
+
+_MILLION: Final = 10**6
+#: In billionths.
+_UNITS: Final = (
+    *((10 ** (9 + power), suffix) for suffix, power in _DECIMAL.items() if suffix != "k"),
+    *((ONE << bits, suffix) for suffix, bits in BINARY.items()),
+)

@@ -114,6 +114,10 @@ def difference(desired: Manifest, observed: Mapping[str, Any]) -> Manifest:
     return patch
 
 
+class Exactly(list[Any]):
+    """A list that agrees with no other: of a claim `storageClassName: ""` says that it has no class."""
+
+
 def forgetting(desired: Manifest, applied: Mapping[str, Any]) -> Manifest:
     """The desired object plus a null for each field that was applied before and is no longer mentioned."""
     gone = {name: None for name in applied if name not in desired}
@@ -128,10 +132,12 @@ def agrees(want: Any, have: Any) -> bool:
     """Whether an observed value has everything that the desired one says, item by item.
 
     In an item of a list an empty mapping is a value: a term with `namespaceSelector: {}` selects every
-    namespace, one without it the pod's own.
+    namespace, one without it the pod's own. An empty text is one only where the list says so (`Exactly`).
     """
     if want == have:
         return True
+    if isinstance(want, Exactly):
+        return False
     if isinstance(want, dict):
         if not isinstance(have, (dict, Mapping)):
             return bool(want) and all(agrees(value, None) for value in want.values())

@@ -9,7 +9,7 @@ from grove.api import kinds, labels, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet, PodCliqueTemplate
 from grove.meta import Manifest, Object
-from grove.plan.changes import replacing
+from grove.plan.changes import Exactly, present, replacing
 from grove.plan.children.gangs import edited_gang, waits
 from grove.plan.children.rows import ChildRow, Owner
 from grove.plan.children.scaling import keep_scaled
@@ -112,7 +112,10 @@ def _mend(desired: Manifest, living: Object) -> Manifest:
         metadata["labels"][labels.POD_TEMPLATE_HASH] = label
         desired["spec"].pop("podSpec")
         return desired
-    desired["spec"]["podSpec"] = replacing(desired["spec"]["podSpec"], living.spec.pod_spec)
+    wanted = desired["spec"]["podSpec"]
+    pod_spec = desired["spec"]["podSpec"] = replacing(wanted, living.spec.pod_spec)
+    if wanted.get("volumes"):
+        pod_spec["volumes"] = Exactly(present(wanted["volumes"]))
     return desired
 
 

@@ -7,7 +7,7 @@ groups, the priority class) is as the set says now.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import msgspec
@@ -57,20 +57,20 @@ def present_revision(cliqueset: PodCliqueSet, recorded: Mapping[str, ControllerR
     """The template that a set asks for now; `recorded` are the earlier ones, by the names of their records.
 
     No pod is replaced for another priority class of the set, so that it makes no other template: the set goes
-    on telling of the one that it had.
+    on telling of the one that it had. Nor does a release make another template by computing another hash.
     """
-    template, told = cliqueset.template, cliqueset.status.current_generation_hash
+    template, told = cliqueset.template, cliqueset.status.current_generation_hash or ""
     found = generation_hash(template.cliques, priority_class=template.priority_class_name)
-    record = (
-        recorded.get(names.template_revision(cliqueset.name, told)) if told not in (None, found) else None
-    )
-    then = template_then(record) if record is not None else None
-    if (
-        told is not None
-        and then is not None
-        and generation_hash(template.cliques) == generation_hash(then.cliques)
-    ):
-        return TemplateRevision(template, told)
+    if told == found:
+        return TemplateRevision(template, found)
+    named = partial(names.template_revision, cliqueset.name)
+    # Those that are recorded are looked through only for a template that is new.
+    others = sorted(recorded) if named(found) not in recorded else ()
+    meaning = generation_hash(template.cliques) if recorded else ""
+    for name in filter(recorded.__contains__, (*([named(told)] if told else ()), *others)):
+        then = template_then(recorded[name])
+        if then is not None and generation_hash(then.cliques) == meaning:
+            return TemplateRevision(template, name.removeprefix(named("")))
     return TemplateRevision(template, found)
 
 
