@@ -13,6 +13,7 @@ from grove.api import kinds, labels
 from grove.meta import Manifest
 from grove.plan import hashing
 from grove.testing import make
+from grove.testing.portrait import Guard
 from grove.testing.world import World, run_world
 
 _DEFAULTS = {"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "protocol": "TCP"}
@@ -41,7 +42,12 @@ def spelt(gpus: object, image: str = "registry.example/serve:1", **pod: object) 
         "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": False}],
     }
     spec = {"containers": [container], "volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1024Mi"}}], **pod}
-    roles = [make.template(name, number, pod=copy.deepcopy(spec)) for name, number in (("a", 3), ("b", 2))]
+    # An update that takes no time cannot be met in its middle.
+    marks = {"embedded.grove.io/startup": "2s"}
+    roles = [
+        make.template(name, number, pod=copy.deepcopy(spec), annotations=marks)
+        for name, number in (("a", 3), ("b", 2))
+    ]
     group = make.scaling_group("g", ["b"], replicas=2)
     return make.cliqueset_manifest("train", roles, groups=[group], replicas=2)
 
@@ -105,5 +111,31 @@ def test_another_spelling_restarts_nothing_after_the_upgrade(monkeypatch: pytest
         status = (await world.get(kinds.CLIQUESETS, "train") or {})["status"]
         assert "updateProgress" not in status
         assert status["updatedReplicas"] == 3
+
+    upgraded(story, monkeypatch)
+
+
+def test_an_edit_that_is_taken_back_after_the_upgrade_leaves_what_it_had_not_reached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(world: World) -> None:
+        guard = Guard(world.cluster)
+        before, recorded = set((await identities(world)).values()), await records(world)
+        await world.apply(spelt("1", "registry.example/serve:2"))
+
+        async def begun() -> bool:
+            return bool(before - set((await identities(world)).values()))
+
+        await world.until(begun, "a pod was replaced")
+        await world.apply(spelt("1"))
+        await world.settle()
+        await pass_time(600)
+        left = [name for name, pod in (await identities(world)).items() if pod in before]
+        assert len([name for name in left if name.startswith("train-1-")]) == 7
+        assert [name for name in left if name.startswith("train-0-a-")]
+        assert [each for each in recorded if each in await records(world)] == recorded
+        status = (await world.get(kinds.CLIQUESETS, "train") or {})["status"]
+        assert f"train-{status['currentGenerationHash']}" == recorded[0]
+        assert guard.broken == []
 
     upgraded(story, monkeypatch)

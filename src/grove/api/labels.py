@@ -77,6 +77,8 @@ GANG_REVISION: Final = "grove.io/gang-revision"
 FAILURES: Final = "grove.io/failures"
 #: On a clique: the replicas of its template when they were last applied to it.
 TEMPLATE_REPLICAS: Final = "grove.io/template-replicas"
+#: On a clique: labels of another operator or release that its pods had, by what its template meant then.
+TEMPLATE_LABELS: Final = "grove.io/template-labels"
 #: On a clique whose template leaves minAvailable out: what was decided when the first clique of the role was
 #: made.
 DECIDED_MINIMUM: Final = "grove.io/decided-minimum"

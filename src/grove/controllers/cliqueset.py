@@ -45,7 +45,7 @@ from grove.errors import PodLimitReached, in_one_sentence
 from grove.meta import Condition, Key, Object, Resource, find_condition
 from grove.plan.changes import Change, Create, Delete, Patch
 from grove.plan.children import CliqueSetState, Settled, edit_pending, plan_children, registry, sort_children
-from grove.plan.children.cliques import has_present_template, has_template
+from grove.plan.children.cliques import has_present_template, has_template, with_own_label
 from grove.plan.children.kept import kept_children
 from grove.plan.children.surplus import plan_surplus
 from grove.plan.cliqueset_status import SetFacts, cliqueset_status, outdated, unattended
@@ -214,6 +214,7 @@ class CliqueSetReconciler:
             granted=grant_replicas(cliqueset, seen.groups, seen.cliques, self._pods_per_set),
             placed=placed_gangs(gangs, partial(pods_on_nodes, cache), self._editable),
             revision=lambda gang: effective_revision(gangs[gang], self._pods_of(gangs[gang])),
+            pods_of=self._pods_of_clique,
         )
         return replace(seen, update=self._update(seen))
 
@@ -232,6 +233,7 @@ class CliqueSetReconciler:
                 same=partial(has_present_template, seen),
                 has=partial(has_template, seen),
                 now=self.deps.clock.now(),
+                mended=partial(with_own_label, seen),
             )
         )
 

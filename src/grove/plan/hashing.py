@@ -9,7 +9,7 @@ counts: it has meaning to containers, arguments and environments.
 
 A hash that changes gives a set another label than its pods have. `tests/plan/hashes.json` holds templates
 with their hashes; entries may be added, but never change. Where a release must compute another hash all the
-same, what runs keeps the label that it has: see `plan.update.revisions`.
+same, what runs keeps the label that it has: `plan.update.template_labels`.
 """
 
 import hashlib

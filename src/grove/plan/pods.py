@@ -142,7 +142,12 @@ def mislabelled(clique: PodClique, pods: Iterable[Pod]) -> Iterator[tuple[Pod, d
 
 
 #: Annotations of cliques that mean nothing on pods.
-_OF_CLIQUES: Final = (labels.TEMPLATE_REPLICAS, labels.DECIDED_MINIMUM, labels.TEMPLATE_REVISION)
+_OF_CLIQUES: Final = (
+    labels.TEMPLATE_REPLICAS,
+    labels.DECIDED_MINIMUM,
+    labels.TEMPLATE_REVISION,
+    labels.TEMPLATE_LABELS,
+)
 _IDENTITY: Final = (
     labels.MANAGED_BY,
     labels.PART_OF,

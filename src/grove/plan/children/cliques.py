@@ -5,6 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from msgspec.structs import replace as replace_fields
+
 from grove.api import kinds, labels, names
 from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet, PodCliqueTemplate
@@ -20,7 +22,8 @@ from grove.plan.environment import group_environment, with_environment
 from grove.plan.layout import Layout, PlannedClique
 from grove.plan.mirroring import record
 from grove.plan.startup import parent_cliques
-from grove.plan.update.revisions import TemplateRevision, means_the_same, of_a_template
+from grove.plan.update.revisions import TemplateRevision, follows, means_the_same, of_a_template
+from grove.plan.update.template_labels import remembering, template_label
 
 
 class Cliques:
@@ -43,7 +46,7 @@ class Cliques:
     def child_depends_on(self, child: Object) -> object:
         seen = self._seen
         follows = seen.followed_by(child)
-        if follows is not None and (found := self._find(child.name)) is not None:
+        if follows is not None and (found := self.planned(child.name)) is not None:
             follows = seen.clique_built_from(*found).hash
         # What a gang that is placed cannot be told decides about the minimum of its cliques.
         return seen.placed.get(child.labels.get(labels.POD_GANG, "")), follows
@@ -54,10 +57,11 @@ class Cliques:
                 yield row
 
     def find(self, name: str) -> ChildRow | None:
-        found = self._find(name)
+        found = self.planned(name)
         return self._owned_row(*found) if found is not None else None
 
-    def _find(self, name: str) -> tuple[int, PlannedClique] | None:
+    def planned(self, name: str) -> tuple[int, PlannedClique] | None:
+        """The clique with this name as its set plans it, and its replica."""
         replica = self._seen.replica_in(name)
         clique = self._seen.layout(replica).find_clique(replica, name) if replica is not None else None
         return (replica, clique) if replica is not None and clique is not None else None
@@ -73,7 +77,7 @@ class Cliques:
         """The row of a clique that the set owns, unless another owner is named."""
         build = partial(self._build, clique)
         revision = self._seen.clique_built_from(replica, clique)
-        mend = _mend if revision.known else _mend_all_but_pods
+        mend = partial(_mend, self._seen, clique.role.name) if revision.known else _mend_all_but_pods
         return self._seen.row(self.resource, clique.name, replica, build, mend, owner, revision)
 
     def _build(self, clique: PlannedClique, row: ChildRow) -> Manifest:
@@ -102,16 +106,22 @@ def _minimum(seen: CliqueSetState, row: ChildRow, clique: PlannedClique) -> int:
     return known
 
 
-def _mend(desired: Manifest, living: Object) -> Manifest:
+def _mend(seen: CliqueSetState, role: str, desired: Manifest, living: Object) -> Manifest:
     """Replicas are left to whoever scales the clique; of the pod spec everything is ours."""
     assert isinstance(living, PodClique)
     desired = keep_scaled(desired, living, autoscaled=desired["spec"]["autoScalingConfig"] is not None)
-    metadata, label = desired["metadata"], living.labels.get(labels.POD_TEMPLATE_HASH)
-    if label and label != metadata["labels"][labels.POD_TEMPLATE_HASH] and means_the_same(desired, living):
-        # The hash of another release or operator: what it stands for is the same, and pods carry it.
-        metadata["labels"][labels.POD_TEMPLATE_HASH] = label
+    metadata, pods = desired["metadata"], seen.pods_of(living)
+    ours, told = metadata["labels"][labels.POD_TEMPLATE_HASH], living.labels.get(labels.POD_TEMPLATE_HASH)
+    label = metadata["labels"][labels.POD_TEMPLATE_HASH] = template_label(desired, living, pods)
+    metadata["annotations"][labels.TEMPLATE_LABELS] = living.annotations.get(labels.TEMPLATE_LABELS)
+    if label != ours and means_the_same(desired, living):
+        # Another release or operator wrote it: what it stands for is the same, and pods carry it.
         desired["spec"].pop("podSpec")
         return desired
+    if label != told and not means_the_same(desired, living):
+        before = seen.update.known(follows(living) or "") if seen.update is not None else None
+        known = before.pod_template(role) if before is not None else ""
+        metadata["annotations"][labels.TEMPLATE_LABELS] = remembering(living, known, pods)
     wanted = desired["spec"]["podSpec"]
     pod_spec = desired["spec"]["podSpec"] = replacing(wanted, living.spec.pod_spec)
     if wanted.get("volumes"):
@@ -133,14 +143,33 @@ def _mend_all_but_pods(desired: Manifest, living: Object) -> Manifest:
 
 def has_present_template(seen: CliqueSetState, clique: PodClique) -> bool:
     """Whether a clique that somebody else made has the pod template that the set asks for now."""
-    row = Cliques(replace(seen, update=None)).find(clique.name)
+    row = Cliques(_without_update(seen)).find(clique.name)
     return row is not None and means_the_same(row.manifest(), clique)
 
 
 def has_template(seen: CliqueSetState, clique: PodClique, revision: TemplateRevision) -> bool:
     """Whether a clique has the pod template of a revision that is recorded."""
-    row = Cliques(replace(seen, update=None)).find(clique.name)
+    row = Cliques(_without_update(seen)).find(clique.name)
     return row is not None and means_the_same(row._replace(revision=revision).manifest(), clique)
+
+
+def with_own_label(seen: CliqueSetState, clique: PodClique) -> PodClique:
+    """A clique that follows the present template, with the label that it gets where somebody edited it."""
+    cliques = Cliques(_without_update(seen))
+    found, told = cliques.planned(clique.name), clique.labels.get(labels.POD_TEMPLATE_HASH)
+    row = cliques.find(clique.name) if found is not None else None
+    if found is None or row is None:
+        return clique
+    ours = row.revision.pod_template(found[1].role.name)
+    if told == ours and labels.TEMPLATE_LABELS not in clique.annotations:
+        return clique
+    label = template_label(row.manifest(), clique, seen.pods_of(clique))
+    metadata = replace_fields(clique.metadata, labels={**clique.labels, labels.POD_TEMPLATE_HASH: label})
+    return replace_fields(clique, metadata=metadata)
+
+
+def _without_update(seen: CliqueSetState) -> CliqueSetState:
+    return seen if seen.update is None else replace(seen, update=None)
 
 
 def desired_clique(

@@ -1,6 +1,6 @@
 """What is known of a set when its children are planned. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, cast
@@ -10,6 +10,7 @@ from grove.api.clique import PodClique
 from grove.api.cliqueset import PodCliqueSet
 from grove.api.controller_revision import ControllerRevision
 from grove.api.gang import PodGang
+from grove.api.pod import Pod
 from grove.api.scaling_group import PodCliqueScalingGroup
 from grove.api.topology import ClusterTopologyBinding
 from grove.meta import Key, Manifest, Object, Resource
@@ -43,6 +44,8 @@ class CliqueSetState:
     decided: Mapping[str, int] = field(default_factory=dict)
     #: The revision of the pods of a placed gang; asked for only where an edit may have to wait.
     revision: Callable[[str], str] = lambda name: ""
+    #: The pods of a clique; None where nobody looked at them.
+    pods_of: Callable[[PodClique], Sequence[Pod] | None] = lambda clique: None
     #: The scaling groups that may not have all replicas that they ask for.
     granted: GrantedReplicas = ALL_GRANTED
     #: Which template each replica follows; None where all follow the present one.

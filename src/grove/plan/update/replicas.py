@@ -67,6 +67,8 @@ class UpdateState:
     has: Callable[[PodClique, TemplateRevision], bool] = lambda clique, revision: False
     #: What time it is; without it a replica that was recycled is no other one.
     now: datetime | None = None
+    #: A clique that follows the present template, with the label of its pods where somebody edited that.
+    mended: Callable[[PodClique], PodClique] = lambda clique: clique
 
 
 @dataclass(frozen=True)
@@ -372,9 +374,7 @@ def _behind(state: UpdateState, present: TemplateRevision, replicas: range) -> d
     cliqueset, found = state.cliqueset, dict[int, str]()
     for child in _children(state):
         known = follows(child)
-        if known == present.hash and not (
-            isinstance(child, PodClique) and has_outdated(child, state.pods_of)
-        ):
+        if known == present.hash and not (isinstance(child, PodClique) and _lags(state, child)):
             continue
         if known is None and _is_up_to_date(state, child):
             continue
@@ -394,7 +394,12 @@ def _is_up_to_date(state: UpdateState, child: Object) -> bool:
     """Whether an object that somebody else made has what it should have; only cliques have templates."""
     if not isinstance(child, PodClique):
         return True
-    return state.same(child) and not has_outdated(child, state.pods_of)
+    return state.same(child) and not _lags(state, child)
+
+
+def _lags(state: UpdateState, clique: PodClique) -> bool:
+    """Whether a clique has pods of another template; a label that is about to be put back tells of none."""
+    return has_outdated(clique, state.pods_of) and has_outdated(state.mended(clique), state.pods_of)
 
 
 def _followed_by(state: UpdateState, replica: int, known: str | None) -> str:
