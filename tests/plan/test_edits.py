@@ -117,6 +117,30 @@ def test_a_minimum_that_is_left_out_is_decided_once(case: Decided) -> None:
     assert decided_minima(cliqueset, cliques, {}) == case.want
 
 
+#: By what was written into the record of a decision: the minimum of the clique, what its gang needs, the decision.
+RECORDS = {
+    "more, by hand": ("3", 2, 2, 2),
+    "none, by hand": ("0", 2, 2, 2),
+    "none, before there is a gang": ("0", 2, 0, 2),
+    "more than there are pods, before there is a gang": ("99", 2, 0, 2),
+    "what the gang needs, where the clique was edited": ("2", 3, 2, 2),
+    "what the clique needs, where the gang was edited": ("2", 2, 3, 2),
+    "something else, before there is a gang": ("3", 2, 0, 3),
+    "no number": ("-3", 2, 2, 2),
+}
+
+
+@pytest.mark.parametrize(("record", "minimum", "needed", "want"), RECORDS.values(), ids=RECORDS)
+def test_a_record_of_a_decision_that_somebody_edited(
+    record: str, minimum: int, needed: int, want: int
+) -> None:
+    marks, spec = {labels.DECIDED_MINIMUM: record}, {"minAvailable": minimum}
+    cliques = {"t-0-w": make.clique("t-0-w", 5, spec=spec, annotations=marks)}
+    listed = {"podReferences": [{"namespace": "default", "name": "p"}]}
+    gangs = {"t-0": make.gang("t-0", [{**make.podgroup("t-0-w", needed), **listed}])} if needed else {}
+    assert decided_minima(make.cliqueset("t", [role("w", 5)]), cliques, gangs) == {"w": want}
+
+
 def test_each_role_is_decided_by_itself() -> None:
     cliqueset = make.cliqueset("t", [role("leader", 1), role("worker", 5), role("spare", 2, minimum=1)])
     assert decided_minima(cliqueset, {"t-0-worker": clique("t-0-worker", 5, 3)}, {}) == {

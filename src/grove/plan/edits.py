@@ -96,9 +96,11 @@ def decided_minima(
             continue
         group = group_of.get(template.name, "")
         first = _first(cliqueset, template.name, group, cliques)
-        lost = _names_of_role(cliqueset, template.name, group)(0)
-        there = _minimum_in(gangs.get(names.base_gang(cliqueset.name, 0)), lost)
-        decided[template.name] = _decided(first) if first is not None else there or template.spec.minimum
+        name = first.name if first is not None else _names_of_role(cliqueset, template.name, group)(0)
+        replica = names.set_replica(cliqueset.name, name) or 0
+        there = _minimum_in(gangs.get(names.base_gang(cliqueset.name, replica)), name)
+        wanted = template.spec.minimum
+        decided[template.name] = there or wanted if first is None else _decided(first, there, wanted)
     return decided
 
 
@@ -139,9 +141,20 @@ def _first(
     return next(filter(None, (cliques.get(name_in(number)) for number in there)), None)
 
 
-def _decided(clique: PodClique) -> int:
-    text = clique.annotations.get(labels.DECIDED_MINIMUM, "")
-    return int(text) if text.isascii() and text.isdigit() else clique.spec.minimum
+def _decided(clique: PodClique, there: int, most: int) -> int:
+    """What was decided for a clique. Where its record was edited, its minimum or that of its gang tells.
+
+    `there` is what its gang needs of it, and `most` are the replicas of its template.
+    """
+    text, minimum = clique.annotations.get(labels.DECIDED_MINIMUM, ""), clique.spec.minimum
+    if not (text.isascii() and text.isdigit()):
+        return minimum
+    said = int(text)
+    if said == minimum or 0 < said == there:
+        return said
+    if minimum == there or not 0 < said <= max(most, clique.spec.replicas):
+        return minimum
+    return said
 
 
 def differing_fields(edited: EditedGang, gang: PodGang, editable: Collection[str]) -> list[str]:
