@@ -18,7 +18,9 @@ from grove.api.pod import Pod
 from grove.meta import Manifest, Object
 from grove.plan.children import CliqueSetState
 from grove.plan.children.cliques import has_template
-from grove.plan.update.replicas import SetUpdate, UpdateState, plan_update, update_progress
+from grove.plan.update.progress import update_progress
+from grove.plan.update.replicas import SetUpdate, plan_update
+from grove.plan.update.state import UpdateState
 from grove.plan.update.words import update_condition
 from grove.testing import make
 

@@ -12,7 +12,9 @@ from grove.api.cliqueset import PodCliqueSet
 from grove.api.gang import PodGang
 from grove.meta import Condition, Manifest
 from grove.plan.update.budget import Budget
-from grove.plan.update.replicas import SetUpdate, UpdateState, plan_update, update_progress
+from grove.plan.update.progress import update_progress
+from grove.plan.update.replicas import SetUpdate, plan_update
+from grove.plan.update.state import UpdateState
 from grove.plan.update.surplus import holding_room, surplus_kept, surplus_needed, waits_for_room
 from grove.plan.update.words import update_condition
 from grove.testing import make

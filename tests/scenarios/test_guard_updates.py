@@ -72,7 +72,7 @@ def test_a_replica_that_gets_its_turn_while_another_has_long_been_broken_is_note
         broken = {"metadata": {"annotations": {"embedded.grove.io/not-ready": "true"}}}
         await world.user.merge_patch(kinds.PODS, Key("default", leader["metadata"]["name"]), broken)
         await world.settle()
-        monkeypatch.setattr("grove.plan.update.replicas._serves", lambda *_: True)
+        monkeypatch.setattr("grove.plan.update.replicas.serves", lambda *_: True)
         await world.apply(of_roles(replicas=2, level="1"))
         await pass_time(2)
         assert guard.broken[0] == "replica 0 of train got a turn while 1 was down; 1 may be down at once"

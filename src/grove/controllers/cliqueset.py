@@ -57,7 +57,9 @@ from grove.plan.last_errors import CodedError
 from grove.plan.moves import any_leaves, backend_of, moved, placed_by, staying_gangs
 from grove.plan.sharing import missing_templates
 from grove.plan.termination import Termination
-from grove.plan.update.replicas import SetUpdate, UpdateState, plan_update, update_progress
+from grove.plan.update.progress import update_progress
+from grove.plan.update.replicas import SetUpdate, plan_update
+from grove.plan.update.state import UpdateState
 from grove.plan.update.words import disbelieved, update_condition, update_news
 from grove.plan.urgency import Urgency
 from grove.runtime.outcome import DONE, After, Outcome, soonest

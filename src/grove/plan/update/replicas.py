@@ -8,29 +8,18 @@ again, for a while if it was recycled meanwhile. With `maxSurge` further replica
 present template; one that does not serve takes a later one too, in a turn of its own.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import takewhile
 
-from grove.api import labels, names
-from grove.api.clique import PodClique, PodCliqueUpdateProgress
-from grove.api.cliqueset import CurrentlyUpdating, PodCliqueSet, PodCliqueSetUpdateProgress
+from grove.api import names
 from grove.api.controller_revision import ControllerRevision
-from grove.api.gang import PodGang
-from grove.api.revision import restarts
-from grove.api.scaling_group import PodCliqueScalingGroup, PodCliqueScalingGroupUpdateProgress
-from grove.meta import Manifest, Object
-from grove.plan.availability import ReplicaCliques, said_ready
-from grove.plan.conditions import timestamp
-from grove.plan.layout import Layout, PlannedClique
-from grove.plan.termination import termination_delay
+from grove.plan.layout import PlannedClique
 from grove.plan.update.budget import budget_of
 from grove.plan.update.ending import any_uncounted
-from grove.plan.update.groups import PodsOf, has_turn, may_restart
-from grove.plan.update.pods import completed_pods, has_outdated, ready_pods, useful_pods
-from grove.plan.update.recycled import available_since, patience, was_recycled
+from grove.plan.update.groups import has_turn, may_restart
 from grove.plan.update.revisions import (
     TemplateRevision,
     follows,
@@ -38,37 +27,25 @@ from grove.plan.update.revisions import (
     present_revision,
     recorded_revision,
 )
+from grove.plan.update.state import (
+    UpdateState,
+    broken_replicas,
+    holds_nodes,
+    is_at_work,
+    is_placed,
+    is_short,
+    recycled_replicas,
+    replicas_behind,
+    serves,
+    turns_of,
+)
 from grove.plan.update.surplus import (
     NO_SURPLUS,
     Surplus,
     surplus_allowed,
     surplus_kept,
     surplus_needed,
-    waits_for_room,
 )
-
-
-@dataclass(frozen=True)
-class UpdateState:
-    """A set and what of it an update looks at."""
-
-    cliqueset: PodCliqueSet
-    layout: Layout
-    cliques: Mapping[str, PodClique] = field(default_factory=dict)
-    gangs: Mapping[str, PodGang] = field(default_factory=dict)
-    groups: Mapping[str, PodCliqueScalingGroup] = field(default_factory=dict)
-    recorded: Mapping[str, ControllerRevision] = field(default_factory=dict)
-    #: The gangs that have pods on nodes.
-    placed: Collection[str] = ()
-    pods_of: PodsOf = lambda clique: ()
-    #: Whether a clique that was made by somebody else has the pod template that it should have.
-    same: Callable[[PodClique], bool] = lambda clique: True
-    #: Whether a clique has the pod template that it should have of this revision.
-    has: Callable[[PodClique, TemplateRevision], bool] = lambda clique, revision: False
-    #: What time it is; without it a replica that was recycled is no other one.
-    now: datetime | None = None
-    #: A clique that follows the present template, with the label of its pods where somebody edited that.
-    mended: Callable[[PodClique], PodClique] = lambda clique: clique
 
 
 @dataclass(frozen=True)
@@ -112,7 +89,7 @@ class SetUpdate:
         first, name = state.cliqueset.spec.replicas, state.cliqueset.name
         if names.base_gang(name, first + self.surge) in state.gangs:
             return []
-        return [each for each in range(first, first + self.surge) if _is_placed(state, each)]
+        return [each for each in range(first, first + self.surge) if is_placed(state, each)]
 
     @property
     def again(self) -> float | None:
@@ -221,7 +198,7 @@ class SetUpdate:
         group = state.groups.get(clique.group.group)
         if group is None or replica not in self.behind:
             return True
-        if not state.cliqueset.update_paused and not _holds_nodes(state, replica):
+        if not state.cliqueset.update_paused and not holds_nodes(state, replica):
             return True
         if not has_turn(state.cliqueset, replica):
             return False
@@ -249,17 +226,17 @@ def plan_update(state: UpdateState) -> SetUpdate:
     """Which template each replica follows now, and which replica gets its turn next."""
     cliqueset = state.cliqueset
     present = present_revision(cliqueset, state.recorded)
-    behind = _behind(state, present, range(cliqueset.spec.replicas))
-    turns = [each.replica_index for each in _turns(cliqueset)]
+    behind = replicas_behind(state, present, range(cliqueset.spec.replicas))
+    turns = [each.replica_index for each in turns_of(cliqueset)]
     if cliqueset.on_delete:
         return SetUpdate(present, state, behind=frozenset(behind))
-    recycled = _recycled(state)
+    recycled = recycled_replicas(state)
     unfinished = _unfinished(state, turns, {*behind, *recycled})
     if not behind and not unfinished:
         return _settling(state, present, turns)
-    surplus = _surplus(state, unfinished, begins=_begins(state, present))
+    surplus = _surplus(state, unfinished, begins=is_new_template(state, present))
     unfinished = _within_budget(state, unfinished)
-    waiting = {replica for replica in behind if not _holds_nodes(state, replica)}
+    waiting = {replica for replica in behind if not holds_nodes(state, replica)}
     candidates = [
         replica for replica in sorted(behind) if replica not in unfinished and replica not in waiting
     ]
@@ -289,7 +266,7 @@ def _unfinished(state: UpdateState, turns: Sequence[int], kept: Collection[int])
     return tuple(
         replica
         for replica in dict.fromkeys(turns)
-        if replica < state.cliqueset.spec.replicas and (replica in kept or _is_at_work(state, replica))
+        if replica < state.cliqueset.spec.replicas and (replica in kept or is_at_work(state, replica))
     )
 
 
@@ -298,7 +275,7 @@ def _within_budget(state: UpdateState, unfinished: Sequence[int]) -> tuple[int, 
     allowed = max(1, sum(budget_of(state.cliqueset)))
     if len(unfinished) <= allowed:
         return tuple(unfinished)
-    kept = sorted(unfinished, key=lambda replica: _serves(state, replica))[:allowed]
+    kept = sorted(unfinished, key=lambda replica: serves(state, replica))[:allowed]
     return tuple(replica for replica in unfinished if replica in kept)
 
 
@@ -309,8 +286,8 @@ def _surplus_turns(
     if state.cliqueset.update_paused:
         return []
     first = state.cliqueset.spec.replicas
-    behind = _behind(state, present, range(first, first + count))
-    return [replica for replica in sorted(behind) if replica in turns or not _serves(state, replica)]
+    behind = replicas_behind(state, present, range(first, first + count))
+    return [replica for replica in sorted(behind) if replica in turns or not serves(state, replica)]
 
 
 def _settling(state: UpdateState, present: TemplateRevision, turns: Sequence[int]) -> SetUpdate:
@@ -318,7 +295,7 @@ def _settling(state: UpdateState, present: TemplateRevision, turns: Sequence[int
     cliqueset = state.cliqueset
     progress = cliqueset.status.update_progress
     is_open = progress is not None and progress.update_ended_at is None
-    if not is_open and not _begins(state, present):
+    if not is_open and not is_new_template(state, present):
         return SetUpdate(present, state)
     replicas = cliqueset.spec.replicas
     if not any_uncounted(state.layout, replicas, state.cliques, state.pods_of):
@@ -327,7 +304,7 @@ def _settling(state: UpdateState, present: TemplateRevision, turns: Sequence[int
     return SetUpdate(present, state, turns=left, settling=True)
 
 
-def _begins(state: UpdateState, present: TemplateRevision) -> bool:
+def is_new_template(state: UpdateState, present: TemplateRevision) -> bool:
     """Whether the set tells of another template than the present one, which was recorded."""
     told = state.cliqueset.status.current_generation_hash
     if told in (None, present.hash):
@@ -344,147 +321,13 @@ def _surplus(state: UpdateState, unfinished: Sequence[int], *, begins: bool) -> 
     if cliqueset.update_paused:
         there = (names.base_gang(cliqueset.name, first + number) in state.gangs for number in range(allowed))
         return Surplus(sum(1 for _ in takewhile(bool, there)), left)
-    short = tuple(each for each in unfinished if _is_short(state, each)) if allowed else ()
+    short = tuple(each for each in unfinished if is_short(state, each)) if allowed else ()
     if not short:
         return Surplus(allowed, left)
-    down = len(unfinished) + sum(1 for _ in _broken(state, unfinished))
-    serving = [_is_placed(state, each) and _serves(state, each) for each in range(first, first + allowed)]
+    down = len(unfinished) + sum(1 for _ in broken_replicas(state, unfinished))
+    serving = [is_placed(state, each) and serves(state, each) for each in range(first, first + allowed)]
     kept = surplus_kept(serving, surplus_needed(budget, down))
     return Surplus(kept, kept if kept < budget.surge else None, short)
-
-
-def _is_short(state: UpdateState, replica: int) -> bool:
-    """Whether something of a replica that was placed finds no room; what never was may wait for ever."""
-    gangs = (state.gangs.get(each.name) for each in state.layout.gangs(replica))
-    return any(
-        gang is not None and (gang.name in state.placed or restarts(gang) > 0) and waits_for_room(gang)
-        for gang in gangs
-    )
-
-
-def _turns(cliqueset: PodCliqueSet) -> Sequence[CurrentlyUpdating]:
-    progress = cliqueset.status.update_progress
-    if progress is None or progress.update_ended_at is not None:
-        return ()
-    return progress.currently_updating
-
-
-def _behind(state: UpdateState, present: TemplateRevision, replicas: range) -> dict[int, str]:
-    """Those of the replicas of which something does not follow the present template, and what it follows."""
-    cliqueset, found = state.cliqueset, dict[int, str]()
-    for child in _children(state):
-        known = follows(child)
-        if known == present.hash and not (isinstance(child, PodClique) and _lags(state, child)):
-            continue
-        if known is None and _is_up_to_date(state, child):
-            continue
-        replica = names.set_replica(cliqueset.name, child.name)
-        if replica is not None and replica in replicas and not child.terminating:
-            found.setdefault(replica, _followed_by(state, replica, known))
-    return found
-
-
-def _children(state: UpdateState) -> Iterator[Object]:
-    yield from state.gangs.values()
-    yield from state.groups.values()
-    yield from state.cliques.values()
-
-
-def _is_up_to_date(state: UpdateState, child: Object) -> bool:
-    """Whether an object that somebody else made has what it should have; only cliques have templates."""
-    if not isinstance(child, PodClique):
-        return True
-    return state.same(child) and not _lags(state, child)
-
-
-def _lags(state: UpdateState, clique: PodClique) -> bool:
-    """Whether a clique has pods of another template; a label that is about to be put back tells of none."""
-    return has_outdated(clique, state.pods_of) and has_outdated(state.mended(clique), state.pods_of)
-
-
-def _followed_by(state: UpdateState, replica: int, known: str | None) -> str:
-    """The hash of the template that a replica follows: its base gang says so, or else what is left of it."""
-    gang = state.gangs.get(names.base_gang(state.cliqueset.name, replica))
-    recorded = follows(gang) if gang is not None else None
-    return recorded or known or ""
-
-
-def _is_placed(state: UpdateState, replica: int) -> bool:
-    return names.base_gang(state.cliqueset.name, replica) in state.placed
-
-
-def _holds_nodes(state: UpdateState, replica: int) -> bool:
-    """Whether a replica has something to lose: its base gang is placed, or was deleted while its pods run."""
-    if _is_placed(state, replica):
-        return True
-    cliques = (state.cliques.get(each.name) for each in state.layout.cliques(replica))
-    return any(
-        pod.bound and pod.keeps_place
-        for clique in cliques
-        if clique is not None
-        for pod in state.pods_of(clique)
-    )
-
-
-def _is_at_work(state: UpdateState, replica: int) -> bool:
-    """Whether what an update took down of a replica is not back yet, above its minimum too."""
-    name = state.cliqueset.name
-    for role in state.cliqueset.template.standalone_cliques:
-        clique = state.cliques.get(names.clique(name, replica, role.name))
-        if clique is not None and _is_open(clique.status.update_progress):
-            return True
-    for group_name, _ in state.layout.groups(replica):
-        group = state.groups.get(group_name)
-        if group is not None and _is_open(group.status.update_progress):
-            return True
-    return not _serves(state, replica)
-
-
-def _recycled(state: UpdateState) -> Mapping[int, datetime | None]:
-    """The replicas that keep their turn because they were recycled in it, and until when if that is known."""
-    progress, now = state.cliqueset.status.update_progress, state.now
-    if now is None or progress is None:
-        return {}
-    delay, found = termination_delay(state.cliqueset.template), dict[int, datetime | None]()
-    for turn in _turns(state.cliqueset):
-        times = [each for each in (progress.update_started_at, turn.update_started_at) if each]
-        planned = (state.cliques.get(each.name) for each in state.layout.cliques(turn.replica_index))
-        cliques = [each for each in planned if each is not None]
-        since = max(map(datetime.fromisoformat, times)) if times else None
-        if since is None or not any(
-            was_recycled(each, state.pods_of(each), since, delay) for each in cliques
-        ):
-            continue
-        serving = [each for each in cliques if ready_pods(state.pods_of(each)) >= each.spec.needed]
-        if not serving and _serves(state, turn.replica_index):
-            # It has done its work.
-            continue
-        available = available_since(serving) if _serves(state, turn.replica_index) else None
-        until = available + patience(delay) if available is not None else None
-        if until is None or until > now:
-            found[turn.replica_index] = until
-    return found
-
-
-def _is_open(progress: PodCliqueUpdateProgress | PodCliqueScalingGroupUpdateProgress | None) -> bool:
-    return progress is not None and progress.update_ended_at is None
-
-
-def _serves(state: UpdateState, replica: int) -> bool:
-    """Whether a replica is available by its pods, or has done its work; statuses may be written later."""
-    return _available(state, replica, lambda clique: useful_pods(state.pods_of(clique)))
-
-
-def _says_that_it_serves(state: UpdateState, replica: int) -> bool:
-    """The same by what statuses tell; of pods that have done their work they tell nothing."""
-    return _available(
-        state, replica, lambda clique: said_ready(clique) + completed_pods(state.pods_of(clique))
-    )
-
-
-def _available(state: UpdateState, replica: int, ready: Callable[[PodClique], int]) -> bool:
-    cliques = ReplicaCliques.of(list(state.layout.gangs(replica)), state.cliques)
-    return cliques.available(state.layout, replica, ready)
 
 
 def _next_turns(
@@ -500,107 +343,15 @@ def _next_turns(
     if cliqueset.update_paused or not candidates or not recorded:
         return [], unfinished
     added = range(cliqueset.spec.replicas, cliqueset.spec.replicas + surplus.count)
-    idle = [replica for replica in added if not (_is_placed(state, replica) and _serves(state, replica))]
+    idle = [replica for replica in added if not (is_placed(state, replica) and serves(state, replica))]
     # What finds no room must not become more because of what holds some.
     allowed = budget_of(cliqueset).unavailable + (0 if surplus.short else surplus.count - len(idle))
     if len(unfinished) >= allowed:
         return [], (*unfinished, *idle)
-    serving = {replica for replica in candidates if _serves(state, replica)}
+    serving = {replica for replica in candidates if serves(state, replica)}
     down = [replica for replica in candidates if replica not in serving]
     chosen = down[: allowed - len(unfinished)]
-    broken = list(_broken(state, {*unfinished, *candidates}))
+    broken = list(broken_replicas(state, {*unfinished, *candidates}))
     left = allowed - len(unfinished) - len(down) - len(broken)
     chosen += [replica for replica in candidates if replica in serving][: max(0, left)]
     return chosen, () if chosen else (*unfinished, *broken, *idle)
-
-
-def _broken(state: UpdateState, others: Collection[int]) -> Iterator[int]:
-    """Replicas that were placed and do not serve: they count against what may be down.
-
-    One that was never placed does not: it may wait for nodes for as long as it likes.
-    """
-    for replica in range(state.cliqueset.spec.replicas):
-        if replica in others or not (_is_placed(state, replica) or _was_placed(state, replica)):
-            continue
-        if not _says_that_it_serves(state, replica) or not _serves(state, replica):
-            yield replica
-
-
-def _was_placed(state: UpdateState, replica: int) -> bool:
-    """Whether a replica lost all of its pods: its gang was restarted."""
-    gang = state.gangs.get(names.base_gang(state.cliqueset.name, replica))
-    return gang is not None and restarts(gang) > 0
-
-
-def update_progress(update: SetUpdate, *, now: datetime) -> Manifest | None:
-    """The progress as the set's status tells it; None where there never was an update."""
-    state = update.state
-    if state is None:
-        return None
-    status = state.cliqueset.status
-    before, stamp = status.update_progress, timestamp(now)
-    changed = status.current_generation_hash not in (None, update.present.hash)
-    begins = changed and (_begins(state, update.present) or not update.finished)
-    ended = before is None or before.update_ended_at is not None
-    reopens = not state.cliqueset.on_delete and not update.finished and ended
-    started = stamp if begins or reopens or before is None else before.update_started_at or stamp
-    if before is None and not begins and not reopens:
-        return None
-    return {
-        "updateStartedAt": started,
-        "updateEndedAt": _ended(update, before, stamp, begins=begins or reopens),
-        **_counts(update, state),
-        "surplusReplicas": update.surplus.left,
-        "currentlyUpdating": [_turn(each, before, stamp) for each in update.turns] or None,
-    }
-
-
-def _ended(
-    update: SetUpdate, before: PodCliqueSetUpdateProgress | None, stamp: str, *, begins: bool
-) -> str | None:
-    assert update.state is not None
-    if not update.finished and not update.state.cliqueset.on_delete:
-        return None
-    known = before.update_ended_at if before is not None and not begins else None
-    return known or stamp
-
-
-def _turn(replica: int, before: PodCliqueSetUpdateProgress | None, stamp: str) -> Manifest:
-    turns = before.currently_updating if before is not None else ()
-    known = next((each for each in turns if each.replica_index == replica), None)
-    started = known.update_started_at if known is not None else None
-    return {"replicaIndex": replica, "updateStartedAt": started or stamp}
-
-
-def _replica_of(state: UpdateState, name: str) -> int:
-    found = names.set_replica(state.cliqueset.name, name)
-    return -1 if found is None else found
-
-
-def _counts(update: SetUpdate, state: UpdateState) -> Manifest:
-    """How many standalone cliques and scaling groups follow with all of their pods."""
-    cliqueset, target = state.cliqueset, update.present.hash
-    replicas, template = cliqueset.spec.replicas, cliqueset.template
-    late: set[str] = set()
-    if update.behind:
-        late = {
-            (labels.SCALING_GROUP in clique.labels and clique.labels[labels.SCALING_GROUP]) or clique.name
-            for clique in state.cliques.values()
-            if follows(clique) not in (None, target) or has_outdated(clique, state.pods_of)
-        }
-        late |= {name for name, group in state.groups.items() if follows(group) not in (None, target)}
-    # Replicas that are there for the update only do not count, nor do those that go.
-    counted = [name for name in (*state.cliques, *state.groups) if _replica_of(state, name) < replicas]
-    standalone = [
-        name
-        for name in counted
-        if name in state.cliques and labels.SCALING_GROUP not in state.cliques[name].labels
-    ]
-    return {
-        "updatedPodCliquesCount": sum(name not in late for name in standalone),
-        "totalPodCliquesCount": replicas * len(template.standalone_cliques),
-        "updatedPodCliqueScalingGroupsCount": sum(
-            name in state.groups and name not in late for name in counted
-        ),
-        "totalPodCliqueScalingGroupsCount": replicas * len(template.pod_clique_scaling_groups),
-    }
