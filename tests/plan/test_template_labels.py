@@ -1,5 +1,6 @@
 """Which label a clique keeps, gets back and remembers: nobody's hash is ever compared with another's."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -101,6 +102,13 @@ def test_only_labels_of_others_are_remembered() -> None:
     assert remembering(living("x:1", OURS), OURS, pods(OURS)) is None
     assert remembering(living("x:1", ""), OURS, pods(OURS)) is None
     assert remembering(living("x:1", "edited"), OURS, pods(OURS)) is None
+
+
+def test_a_label_that_is_the_hash_of_what_it_stands_for_is_ours_though_nobody_recorded_the_template() -> None:
+    found = json.loads(memory_of("x:1", THEIRS)[labels.TEMPLATE_LABELS])
+    (meaning,) = found
+    assert found == {meaning: THEIRS}
+    assert remembering(living("x:1", meaning), "", pods(meaning)) is None
 
 
 def test_what_others_gave_a_clique_is_no_part_of_what_it_remembers() -> None:

@@ -67,7 +67,9 @@ def remembering(living: PodClique, ours: str, pods: Sequence[Pod] | None) -> str
         metadata = {
             field: inherited(living, field) if own else _NOTHING for field in ("labels", "annotations")
         }
-        known = {**known, _meaning(metadata, living.spec.pod_spec): told}
+        meaning = _meaning(metadata, living.spec.pod_spec)
+        # One that is the hash of what it stands for is ours, though nobody recorded the template.
+        known = {**known, meaning: told} if meaning != told else known
     latest = dict(list(known.items())[-HISTORY:])
     return msgspec.json.encode(latest).decode() if latest else None
 
