@@ -64,7 +64,9 @@ def test_each_pod_that_goes_prolongs_the_wait_but_not_for_ever() -> None:
     async def story(endings: Endings, woken: list[Key]) -> None:
         step = PAUSE_SECONDS / 2
         waited = 0.0
-        for pod in PODS:
+        more = [f"pod-{number}" for number in range(int(2 * LONGEST_SECONDS / step))]
+        endings.begin(SET, more, 1, woken.append)
+        for pod in more:
             await asyncio.sleep(step)
             endings.gone(pod)
             if not endings.wait(SET):

@@ -18,7 +18,7 @@ from grove.runtime.outcome import remaining
 #: So many pods that go at once keep an API server busy.
 MANY_PODS: Final = 64
 #: Other children wait for them so long at most.
-LONGEST_SECONDS: Final = 10.0
+LONGEST_SECONDS: Final = 60.0
 #: When none has gone for so long, they take their time to stop, and nothing is busy meanwhile.
 PAUSE_SECONDS: Final = 0.5
 #: The generation of a set that is gone.
